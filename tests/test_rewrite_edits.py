@@ -69,7 +69,8 @@ def test_a_replaced_expression_keeps_its_place_in_the_whole(before: str, node: s
 def test_inner_replacements_are_rendered_by_the_outer_one_in_either_order() -> None:
     doc = document("y = np.mean(np.log(x), axis=0)\n")
     outer, inner = find(doc, "np.mean(np.log(x), axis=0)"), find(doc, "np.log(x)")
-    assert isinstance(outer, ast.expr) and isinstance(inner, ast.expr)
+    assert isinstance(outer, ast.expr)
+    assert isinstance(inner, ast.expr)
     expected = "y = tf.reduce_mean(tf.math.log(x), axis=0)\n"
 
     def outer_first(edits: EditSet) -> None:
@@ -112,7 +113,7 @@ def test_a_replacement_inside_a_deleted_statement_goes_with_it() -> None:
 def test_crossing_edits_are_refused() -> None:
     edits = EditSet(document("a + b + c\n"))
     edits.replace_span(0, 5, "x")
-    with pytest.raises(EditConflict, match="m.py:1: edits overlap"):
+    with pytest.raises(EditConflict, match=r"m\.py:1: edits overlap"):
         edits.replace_span(4, 9, "y")
 
 
@@ -212,7 +213,7 @@ def test_insertions_replacements_and_deletions_of_neighbours_keep_their_order() 
 
 
 def test_multi_line_strings_are_not_indented() -> None:
-    doc = document('def f():\n    x = 1\n')
+    doc = document("def f():\n    x = 1\n")
     node = statement(doc, "x")
     new = 'if t:\n    s = """\nraw\n"""\n'
     assert after(doc, lambda edits: edits.replace_statement(node, new)) == (

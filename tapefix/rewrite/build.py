@@ -8,6 +8,7 @@ Parts are put in parentheses exactly where leaving them out would change the mea
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import re
 import textwrap
@@ -146,10 +147,10 @@ def _replaced(tree: cst.CSTNode, parts: dict[str, str], wrapped: frozenset[str])
     import libcst as cst
 
     def single(name: str) -> cst.BaseExpression:
-        node = _part(parts[name])
-        return node.with_changes(lpar=[cst.LeftParen(), *node.lpar], rpar=[*node.rpar, cst.RightParen()]) if (
-            name in wrapped
-        ) else node
+        node: cst.BaseExpression = _part(parts[name])
+        if name in wrapped:
+            return node.with_changes(lpar=[cst.LeftParen(), *node.lpar], rpar=[*node.rpar, cst.RightParen()])
+        return node
 
     class Filler(cst.CSTTransformer):
         def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
@@ -181,9 +182,7 @@ def _joined(nodes: Sequence[Any], last: Any) -> Any:
     if not nodes:
         return cst.RemoveFromParent()
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    between = [
-        node if isinstance(node.comma, cst.Comma) else node.with_changes(comma=comma) for node in nodes[:-1]
-    ]
+    between = [node if isinstance(node.comma, cst.Comma) else node.with_changes(comma=comma) for node in nodes[:-1]]
     return cst.FlattenSentinel([*between, nodes[-1].with_changes(comma=last.comma)])
 
 
@@ -287,10 +286,8 @@ def _dedent_continuation(text: str, indent: str) -> str:
 
 def _tokens(text: str) -> list[tokenize.TokenInfo]:
     tokens: list[tokenize.TokenInfo] = []
-    try:
+    with contextlib.suppress(tokenize.TokenError, IndentationError, SyntaxError):
         tokens.extend(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
-    except (tokenize.TokenError, IndentationError, SyntaxError):
-        pass
     return tokens
 
 

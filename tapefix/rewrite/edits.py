@@ -120,7 +120,9 @@ class EditSet:
 
     def _texts(self, parts: dict[str, str | ast.AST], order: int, node: ast.AST | None) -> dict[str, str]:
         return {
-            name: part if isinstance(part, str) else self._render(*self.document.span(part), order if part is node else -1)
+            name: part
+            if isinstance(part, str)
+            else self._render(*self.document.span(part), order if part is node else -1)
             for name, part in parts.items()
         }
 
@@ -175,9 +177,10 @@ class EditSet:
         """The replacements for the statements that share one line (most often a single one)."""
         touched_here = [s for s in run.statements if s in self._before or s in self._after or s in self._rewritten]
         kept = [s for s in run.statements if id(s) not in gone]
-        empties = all(
-            id(s) in gone and s not in self._before and s not in self._after for s in self.layout.block(run.statements[0])
-        ) and not self.layout.may_be_empty(run.statements[0])
+        empties = not self.layout.may_be_empty(run.statements[0]) and all(
+            id(s) in gone and s not in self._before and s not in self._after
+            for s in self.layout.block(run.statements[0])
+        )
         if len(run.statements) == 1 and run.own_line:
             return self._of_line(run, bool(gone & {id(run.statements[0])}), empties)
         if touched_here:
@@ -189,10 +192,9 @@ class EditSet:
                 return [(run.start, run.end, lambda: "")]
             return [(start, end, lambda: "pass")]
         result: list[tuple[int, int, Callable[[], str]]] = []
-        for statement, following in zip(run.statements, [*run.statements[1:], None]):
-            if id(statement) not in gone or (following and self.document.span(statement)[0] > self.document.span(kept[-1])[0]):
-                continue
-            if following is not None:
+        last_kept = run.statements.index(kept[-1])
+        for statement, following in zip(run.statements[:last_kept], run.statements[1:], strict=False):
+            if id(statement) in gone:
                 result.append((self.document.span(statement)[0], self.document.span(following)[0], lambda: ""))
         tail = self.document.span(kept[-1])[1]
         if tail < end:
@@ -216,7 +218,7 @@ class EditSet:
             result.append((run.start, run.end, lambda: ""))
         at = self.layout.after(statement)
         unfinished = at == len(self.document.text) and not self.document.text.endswith(("\n", "\r"))
-        for position, make in enumerate(self._after.get(statement, ())):
+        for make in self._after.get(statement, ()):
             made = self._lines(make, indent)
             if unfinished and not deleted:
                 result.append((at, at, lambda made=made: newline + made().removesuffix(newline)))  # type: ignore[misc]

@@ -34,6 +34,14 @@ class Binding:
 
 def bindings(document: Document) -> list[Binding]:
     """All imports of the document, also those inside functions, in the order of the text."""
+    kept = vars(document)
+    if "_imports" not in kept:
+        kept["_imports"] = _read(document)
+    result: list[Binding] = kept["_imports"]
+    return result
+
+
+def _read(document: Document) -> list[Binding]:
     scopes, result = Scopes.of(document), []
     for node in ast.walk(document.tree):
         if isinstance(node, ast.Import):
@@ -141,11 +149,12 @@ def remove_unused(edits: EditSet) -> tuple[str, ...]:
         return ()
     after = edits.apply()
     used_before, used_after = _uses(document), _uses(after)
-    scopes_after = {scope.path: scope for scope in Scopes.of(after).module.walk()}
+    scopes_after = {scope.path for scope in Scopes.of(after).module.walk()}
     gone: dict[ast.stmt, list[Binding]] = {}
     for one in bindings(document):
         key = (one.scope.path, one.name)
-        if key in used_before and key not in used_after and one.scope.path in scopes_after and _removable(document, one):
+        newly_unused = key in used_before and key not in used_after and one.scope.path in scopes_after
+        if newly_unused and _removable(document, one):
             gone.setdefault(one.statement, []).append(one)
     for statement, unused in gone.items():
         assert isinstance(statement, (ast.Import, ast.ImportFrom))
@@ -191,8 +200,8 @@ def _insert(edits: EditSet, module: str, line: str) -> None:
     """Put the import line among the top-level imports where a person would."""
     document, body = edits.document, edits.document.tree.body
     imports = [s for s in body if isinstance(s, (ast.Import, ast.ImportFrom)) and not _is_future(s)]
-    first_other = next((s for s in body if not isinstance(s, (ast.Import, ast.ImportFrom)) and not _is_docstring(s)), None)
-    leading = [s for s in imports if first_other is None or s.lineno < first_other.lineno] or imports[:1]
+    others = [s.lineno for s in body if not isinstance(s, (ast.Import, ast.ImportFrom)) and not _is_docstring(s)]
+    leading = [s for s in imports if not others or s.lineno < others[0]] or imports[:1]
     foreign = [s for s in leading if not _is_standard(s) and not getattr(s, "level", 0)]
     plain = [s for s in foreign if isinstance(s, ast.Import)]
     smaller = [s for s in plain if s.names[0].name.lower() < module.lower()]
@@ -260,7 +269,7 @@ def _drop_names(edits: EditSet, statement: ast.Import | ast.ImportFrom, unused: 
         if alias not in unused:
             continue
         start, end = document.span(alias)
-        later = [other for other in statement.names[position + 1 :]]
+        later = statement.names[position + 1 :]
         if later:
             end = document.span(later[0])[0]
             line = text.rfind("\n", 0, start) + 1
@@ -294,17 +303,20 @@ def _names_in_text(document: Document) -> Iterator[str]:
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets) and node.value:
-                yield from (c.value for c in ast.walk(node.value) if isinstance(c, ast.Constant) and isinstance(c.value, str))
+                yield from _strings(node.value)
         if isinstance(node, ast.Call) and _dotted(node.func) in ("__all__.extend", "__all__.append"):
-            yield from (c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str))
+            yield from _strings(node)
         for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
-            for constant in ast.walk(annotation) if isinstance(annotation, ast.AST) else ():
-                if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-                    yield from re.findall(r"[A-Za-z_]\w*", constant.value)
+            for text in _strings(annotation) if isinstance(annotation, ast.AST) else ():
+                yield from re.findall(r"[A-Za-z_]\w*", text)
     if "# type:" in document.text:
         for token in tokenize.generate_tokens(io.StringIO(document.text).readline):
             if token.type == tokenize.COMMENT and re.match(r"#\s*type:", token.string):
                 yield from re.findall(r"[A-Za-z_]\w*", token.string)
 
 
-__all__ = ["Binding", "add_import", "bindings", "remove_unused", "spelling", "tensorflow_name", "with_local_names"]
+def _strings(node: ast.AST) -> Iterator[str]:
+    """The string constants in an expression."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            yield inner.value

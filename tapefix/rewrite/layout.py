@@ -166,8 +166,10 @@ class Layout:
 
     def _same_line(self, one: ast.stmt, following: ast.stmt) -> bool:
         between = self.document.text[self.document.span(one)[1] : self.document.span(following)[0]]
-        return between.replace("\\\r\n", "").replace("\\\n", "").strip() == ";" and "#" not in between and (
-            between.replace("\\\r\n", "").replace("\\\n", "").count("\n") == 0
+        return (
+            between.replace("\\\r\n", "").replace("\\\n", "").strip() == ";"
+            and "#" not in between
+            and (between.replace("\\\r\n", "").replace("\\\n", "").count("\n") == 0)
         )
 
     def _starts_line(self, offset: int) -> bool:
@@ -178,7 +180,7 @@ class Layout:
         )
 
     def _line_start(self, offset: int) -> int:
-        row, column = self.document.position(offset)
+        _, column = self.document.position(offset)
         return offset - column + 1
 
     def _line_end(self, offset: int) -> int:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tapefix.documents.document import Document
 from tapefix.rewrite.edits import EditSet
 from tapefix.rewrite.layout import Layout
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_SCOPES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -88,11 +86,11 @@ class Scopes:
                 name = getattr(node, "name", "<lambda>")
                 if not isinstance(node, ast.Lambda):
                     self._bind(name, scope)
-                    for part in (*node.decorator_list, *([node.returns] if node.returns else [])):
-                        self._visit(part, scope)
+                    self._visit_all((*node.decorator_list, *([node.returns] if node.returns else [])), scope)
                 arguments = node.args
-                for part in (*arguments.defaults, *(default for default in arguments.kw_defaults if default)):
-                    self._visit(part, scope)
+                self._visit_all(
+                    (*arguments.defaults, *(default for default in arguments.kw_defaults if default)), scope
+                )
                 inner = self._open(node, name, scope)
                 every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
                 for argument in (*every, arguments.vararg, arguments.kwarg):
@@ -100,24 +98,18 @@ class Scopes:
                         inner.bound.add(argument.arg)
                         if argument.annotation:
                             self._visit(argument.annotation, scope)
-                for part in node.body if isinstance(node.body, list) else [node.body]:
-                    self._visit(part, inner)
+                self._visit_all(node.body if isinstance(node.body, list) else [node.body], inner)
             case ast.ClassDef():
                 self._bind(node.name, scope)
-                for part in (*node.decorator_list, *node.bases, *node.keywords):
-                    self._visit(part, scope)
-                inner = self._open(node, node.name, scope)
-                for part in node.body:
-                    self._visit(part, inner)
+                self._visit_all((*node.decorator_list, *node.bases, *node.keywords), scope)
+                self._visit_all(node.body, self._open(node, node.name, scope))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 self._visit(node.generators[0].iter, scope)
                 inner = self._open(node, "<comprehension>", scope)
                 for position, generator in enumerate(node.generators):
                     self._visit(generator.target, inner)
-                    for part in (*([generator.iter] if position else []), *generator.ifs):
-                        self._visit(part, inner)
-                for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
-                    self._visit(part, inner)
+                    self._visit_all((*([generator.iter] if position else []), *generator.ifs), inner)
+                self._visit_all((node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,), inner)
             case ast.NamedExpr():
                 holder = scope
                 while isinstance(holder.node, _COMPREHENSIONS) and holder.outer:
@@ -144,8 +136,11 @@ class Scopes:
                     value = getattr(node, name, None)
                     if isinstance(value, str) and not isinstance(node, ast.alias):
                         self._bind(value, scope)
-                for child in ast.iter_child_nodes(node):
-                    self._visit(child, scope)
+                self._visit_all(ast.iter_child_nodes(node), scope)
+
+    def _visit_all(self, nodes: Iterable[ast.AST], scope: Scope) -> None:
+        for node in nodes:
+            self._visit(node, scope)
 
     def _bind(self, name: str, scope: Scope) -> None:
         if name not in scope.elsewhere:
