@@ -1,0 +1,231 @@
+"""Records every gradient call: which sources have a gradient, how large it is, and what the loss was.
+
+In eager code the values are at hand. In a graph the call is noted when it is traced, and an operation put beside
+it reports the values of its first runs; a call whose graph never runs is told at the end, without values.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import FrameType
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from . import naming, tensors
+from .events import Events
+from .frames import UserCode, caller, calling
+from .stop import Stopper
+
+Place = Tuple[str, int]
+_MINIMIZE = {"minimize", "_compute_gradients", "compute_gradients", "get_gradients"}
+_FIT = {"fit", "train_on_batch", "fit_generator"}
+
+
+class Call:
+    """One gradient call, or one place in a graph that makes it each time it runs."""
+
+    def __init__(self, place: Place, kind: str, graph: bool, variables: List[Dict[str, Any]]) -> None:
+        self.place, self.kind, self.graph = place, kind, graph
+        self.variables = variables
+        self.present = [i for i, variable in enumerate(variables) if variable["status"] != "none"]
+        self.told = False
+
+    @property
+    def missing(self) -> List[int]:
+        """The positions of the sources whose gradient is None."""
+        return [i for i, variable in enumerate(self.variables) if variable["status"] == "none"]
+
+
+class Recorder:
+    """Wraps what computes and applies gradients, and emits a `gradient` event for each call."""
+
+    def __init__(self, tf: Any, events: Events, code: UserCode, stopper: Stopper, steps: int) -> None:
+        self.tf, self.events, self.code, self.stopper = tf, events, code, stopper
+        self.steps = max(1, steps)
+        self.calls: Dict[Place, int] = {}
+        self.traced: List[Call] = []
+        self.listeners: List[Callable[[Any, Any, Sequence[Any], Sequence[Any], Call], None]] = []
+        self._inside = 0
+        self._unapplied = 0  # gradient calls whose result no optimizer has been given yet
+        self._names: Dict[Tuple[Place, Tuple[int, ...]], List[naming.Name]] = {}
+
+    # ------------------------------------------------------------------ hooks
+    def hook_tape(self, tape_class: Any) -> None:
+        """Wraps `gradient` and `jacobian` of tf.GradientTape."""
+        gradient, jacobian = tape_class.gradient, tape_class.jacobian
+        recorder = self
+
+        def recorded_gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            if recorder._inside:
+                return gradient(self, target, sources, *args, **kwargs)
+            recorder.stopper.check()
+            result = gradient(self, target, sources, *args, **kwargs)
+            recorder.note(self, target, sources, result, "gradient", caller())
+            return result
+
+        def recorded_jacobian(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            recorder._inside += 1
+            try:
+                result = jacobian(self, target, sources, *args, **kwargs)
+            finally:
+                recorder._inside -= 1
+            if not recorder._inside:
+                recorder.note(self, target, sources, result, "jacobian", caller())
+            return result
+
+        recorded_gradient.__wrapped__ = gradient  # type: ignore[attr-defined]
+        recorded_jacobian.__wrapped__ = jacobian  # type: ignore[attr-defined]
+        tape_class.gradient, tape_class.jacobian = recorded_gradient, recorded_jacobian
+
+    def hook_optimizer(self, optimizer_class: Any) -> None:
+        """Wraps `apply_gradients`: gradients that no recorded tape computed are reported there."""
+        apply = optimizer_class.apply_gradients
+        recorder = self
+
+        def recorded_apply(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+            if recorder._unapplied <= 0 and not recorder._inside:
+                pairs = list(grads_and_vars)
+                grads_and_vars = pairs
+                if pairs and all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+                    grads, variables = [p[0] for p in pairs], [p[1] for p in pairs]
+                    recorder.note(None, [], variables, grads, "apply_gradients", caller())
+            if not recorder._inside:
+                recorder._unapplied = max(0, recorder._unapplied - 1)
+            recorder._inside += 1  # Keras 2 calls the parent's method, and Keras 3 `apply`
+            try:
+                return apply(self, grads_and_vars, *args, **kwargs)
+            finally:
+                recorder._inside -= 1
+
+        recorded_apply.__wrapped__ = apply  # type: ignore[attr-defined]
+        optimizer_class.apply_gradients = recorded_apply
+
+    # ------------------------------------------------------------------ recording
+    def note(self, tape: Any, target: Any, sources: Any, result: Any, kind: str, frame: FrameType) -> None:
+        """Records one call. Never raises, except to end the run."""
+        place = self.code.place(frame)
+        if place is None:  # a library's own gradient in a thread of its own
+            return
+        self._unapplied += 1
+        flatten = self.tf.nest.flatten
+        try:
+            flat_sources, flat_result = flatten(sources), flatten(result)
+            if len(flat_result) != len(flat_sources):
+                flat_result = [None] * len(flat_sources)
+            graph = not self.tf.executing_eagerly()
+            count = self.calls.get(place, 0) if graph else self._count(place)
+            if count <= self.steps:
+                call = self._call(place, kind, graph, flat_sources, flat_result, frame)
+                for listener in self.listeners:
+                    listener(tape, target, flat_sources, flat_result, call)
+                self._values(call, flatten(target), flat_result)
+        except Exception as failure:  # the user's program must not suffer from being watched
+            self.events.emit("note", message=f"a gradient call could not be recorded: {failure!r}", file=place[0])
+
+    def _count(self, place: Place) -> int:
+        count = self.calls[place] = self.calls.get(place, 0) + 1
+        self.stopper.reached(place, count)
+        return count
+
+    def _call(
+        self, place: Place, kind: str, graph: bool, sources: List[Any], result: List[Any], frame: FrameType
+    ) -> Call:
+        between = calling(frame, self.code.innermost(frame))
+        if kind == "gradient" and not _FIT.isdisjoint(between):
+            kind = "fit"
+        elif kind == "gradient" and not _MINIMIZE.isdisjoint(between):
+            kind = "minimize"
+        key = (place, tuple(naming.key_of(source) for source in sources))
+        names = self._names.get(key)
+        if names is None:
+            names = self._names[key] = naming.name_sources(sources, frame, self.code)
+        variables = []
+        for name, source, gradient in zip(names, sources, result):
+            shape = getattr(source, "shape", None)
+            rank = getattr(shape, "rank", len(shape) if isinstance(shape, tuple) else None)
+            variables.append(
+                {
+                    "name": name.name,
+                    "owner": name.owner,
+                    "shape": None if shape is None or rank is None else [None if d is None else int(d) for d in shape],
+                    "dtype": str(getattr(getattr(source, "dtype", None), "name", getattr(source, "dtype", None))),
+                    "status": "none" if gradient is None else "ok",
+                    "norm": None,
+                }
+            )
+        return Call(place, kind, graph, variables)
+
+    def _values(self, call: Call, target: List[Any], result: List[Any]) -> None:
+        present = [gradient for gradient in result if gradient is not None]
+        if not call.graph:
+            self._judge(call, tensors.total(target), [tensors.dense(gradient) for gradient in present])
+            return
+        self.traced.append(call)
+        self.stopper.traced(call.place)
+        try:
+            self._in_graph(call, target, present)
+        except Exception as failure:
+            self.events.emit("note", message=f"values in the graph are not recorded: {failure!r}")
+
+    def _in_graph(self, call: Call, target: List[Any], present: List[Any]) -> None:
+        """Puts an operation into the graph that reports the values of the first `steps` runs."""
+        from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+        tf = self.tf
+        with tf.init_scope():  # the class itself: tf.Variable may not be made in a function's later traces
+            runs = ResourceVariable(0, dtype=tf.int64, trainable=False)
+        flat: List[Any] = []
+        pieces: List[int] = []  # arrays that each gradient takes: 2 for values and indices
+        for gradient in present:
+            parts = [gradient.values, gradient.indices] if hasattr(gradient, "indices") else [gradient]
+            pieces.append(len(parts))
+            flat += parts
+        goals = [t for t in target if getattr(t, "dtype", None) is not None]
+
+        def tell(*arrays: Any) -> Any:
+            goal, rest = arrays[: len(goals)], iter(arrays[len(goals) :])
+            grads = []
+            for count in pieces:
+                parts = list(itertools.islice(rest, count))
+                grads.append(tensors.summed_rows(*parts) if count == 2 else parts[0])
+            if self._count(call.place) <= self.steps:
+                self._judge(call, tensors.total(goal), grads)
+            return 0
+
+        def watch() -> Any:
+            with tf.control_dependencies([runs.assign_add(1)]):
+                said = tf.numpy_function(tell, [*goals, *flat], tf.int64)
+            return tf.reshape(said, [])
+
+        tf.cond(runs < self.steps, watch, lambda: tf.constant(0, tf.int64))
+
+    def _judge(self, call: Call, loss: Optional[float], gradients: List[Any]) -> None:
+        variables = [dict(variable) for variable in call.variables]
+        digest: List[float] = []
+        for index, array in zip(call.present, gradients):
+            status, norm, numbers = tensors.judge(array)
+            variables[index].update(status=status, norm=norm)
+            digest += numbers
+        call.told = True
+        self._emit(call, loss, variables, digest)
+
+    def _emit(self, call: Call, loss: Optional[float], variables: List[Dict[str, Any]], digest: List[float]) -> None:
+        self.events.emit(
+            "gradient",
+            file=call.place[0],
+            line=call.place[1],
+            call=self.calls.get(call.place, 1),
+            kind=call.kind,
+            graph=call.graph,
+            loss=loss,
+            variables=variables,
+            digest=digest,
+        )
+
+    def finish(self) -> None:
+        """Tells the calls of graphs that never ran."""
+        told = {call.place for call in self.traced if call.told}
+        for call in self.traced:
+            if call.place not in told:
+                told.add(call.place)
+                call.told = True
+                self._emit(call, None, call.variables, [])
