@@ -1,0 +1,196 @@
+"""`tapefix verify`: runs a target, and says of each gradient whether it is there, and if not, why.
+
+Two runs. The first only records: the user's own mode (eager or graph) decides the verdict. The second runs the
+program eagerly with everything traced, and finds the causes. It is needed when a gradient is None or zero, when the
+program fails, and also when nothing is wrong to the eye: a path that is cut beside one that is whole leaves no None.
+So it is left out only where the first run has seen no value leave TensorFlow, or be written in place, under a tape
+(`doors` in the probe's last event), because then nothing can be cut by half. `--steps` bounds what it costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tapefix.errors import TapefixError
+from tapefix.verify.forward import compare
+from tapefix.verify.interpreter import choose
+from tapefix.verify.judge import Judgement, judge
+from tapefix.verify.launch import TimedOut
+from tapefix.verify.options import StaticFinding, VerifyOptions
+from tapefix.verify.outcome import Cause, Forward, Numeric, Report, Verdict
+from tapefix.verify.runner import Observation, Runner
+from tapefix.verify.scratch import Project, project_root, read_project, revision
+from tapefix.verify.targets import Script, Target, parse_target
+from tapefix.verify.trace import SeenCause, Trace
+
+#: the explaining run may take so many times as long as the recording one, and at least so many seconds
+_EXPLAIN_FACTOR, _EXPLAIN_SECONDS = 10.0, 60.0
+#: static findings that are named where the trace has no cause
+_MOST_GUESSES = 3
+
+
+def verify(
+    target: Target | str | Path | Sequence[str], options: VerifyOptions | None = None, runner: Runner | None = None
+) -> Report:
+    """Runs `target` (a path, `module:name`, or a command as a list of words) and judges its gradients.
+
+    A `runner` is shared among calls with the same options, so that TensorFlow is imported once.
+    Raises TapefixError where the call is wrong or no interpreter has TensorFlow; what the program does wrong is a
+    verdict.
+    """
+    options = options or VerifyOptions()
+    aim = as_target(target, options)
+    project = project_of(aim, options)
+    if runner is not None:
+        return report_on(runner, project, aim, options, against=options.against)
+    with make_runner(project, options) as own:
+        return report_on(own, project, aim, options, against=options.against)
+
+
+def verify_script(path: str | Path, options: VerifyOptions | None = None) -> Report:
+    """`verify` of a Python file."""
+    return verify(Path(path), options)
+
+
+def make_runner(project: Project, options: VerifyOptions) -> Runner:
+    """A runner with the interpreter that the options ask for. Raises TapefixError where it has no TensorFlow."""
+    folder = options.cwd if options.cwd.is_relative_to(project.root) else project.root
+    return Runner(choose(options.python, options.configured_python, folder, options.environ), options)
+
+
+def as_target(target: Target | str | Path | Sequence[str], options: VerifyOptions) -> Target:
+    if isinstance(target, (str, Path)) or (isinstance(target, Sequence) and not hasattr(target, "argv")):
+        return parse_target(target, options.cwd, options.args, options.input_shapes is not None)
+    return target
+
+
+def project_of(target: Target, options: VerifyOptions) -> Project:
+    """The project that is copied for a target."""
+    cwd = options.cwd.resolve()
+    return read_project(project_root(target.path.parent if isinstance(target, Script) else cwd, cwd))
+
+
+def report_on(
+    runner: Runner,
+    project: Project,
+    target: Target,
+    options: VerifyOptions,
+    overlay: Mapping[Path, bytes | None] | None = None,
+    against: str = "",
+) -> Report:
+    """Runs the target in the project with `overlay` in place, explains, compares with `against`, and judges."""
+    recorded = runner.observe(project, target, "record", overlay)
+    judged = judge(recorded.trace, recorded.ended.end, recorded.trace.causes)
+    notes: list[str] = []
+    if _needs_explaining(judged, recorded, options):
+        findings = _findings(recorded, options) if not overlay else ()
+        wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
+        explained = runner.observe(project, target, "explain", overlay, findings, wall)
+        causes = [*recorded.trace.causes, *explained.trace.causes]
+        judged = judge(recorded.trace, recorded.ended.end, causes)
+        notes = _disagreements(judged, explained)
+        judged = _guessed(judged, findings)
+    forward: Forward | None = None
+    if against:
+        forward, note = _against(runner, project, target, judged, against, options)
+        notes += [note] if note else []
+    return Report(
+        target=str(target),
+        python=runner.interpreter.path,
+        chosen=runner.interpreter.chosen,
+        tensorflow=recorded.trace.tensorflow or runner.interpreter.tensorflow,
+        keras=recorded.trace.keras or runner.interpreter.keras,
+        isolation=_isolation(recorded, runner),
+        verdict=judged.verdict,
+        error=judged.error,
+        gradients=judged.gradients,
+        causes=judged.causes,
+        forward=forward,
+        numeric=tuple(_numeric(recorded.trace)),
+        notes=tuple(dict.fromkeys([*judged.notes, *notes])),
+        output=recorded.ended.output,
+        seconds=recorded.ended.seconds,
+        loaded=recorded.loaded,
+    )
+
+
+def _needs_explaining(judged: Judgement, recorded: Observation, options: VerifyOptions) -> bool:
+    if options.explain == "never" or judged.verdict is Verdict.TIMEOUT:
+        return False
+    if judged.verdict is Verdict.OK:
+        zero = any(v.status == "zero" for g in judged.gradients for v in g.variables)
+        return zero or recorded.trace.doors is not False
+    return bool(recorded.trace.processes)
+
+
+def _findings(recorded: Observation, options: VerifyOptions) -> tuple[StaticFinding, ...]:
+    """What `check` finds in the files that the run has opened. Without it the trace alone explains."""
+    return tuple(options.find([Path(name) for name in sorted(recorded.loaded)]))
+
+
+def _disagreements(judged: Judgement, explained: Observation) -> list[str]:
+    """Says where the eager, traced run did not show what the recorded one did."""
+    if isinstance(explained.ended.end, TimedOut):
+        return [f"the explaining run was ended after {explained.ended.end.seconds:g} s; causes may be missing"]
+    traced = judge(explained.trace, explained.ended.end, ())
+    missing = {(g.file, g.line, v.owner, v.name) for g in traced.gradients for v in g.variables if v.status == "none"}
+    places = {(g.file, g.line) for g in traced.gradients}
+    odd = [
+        g
+        for g in judged.gradients
+        if (g.file, g.line) in places
+        and any(v.status == "none" and (g.file, g.line, v.owner, v.name) not in missing for v in g.variables)
+    ]
+    return [f"{g.file}:{g.line}: None in the program's own run, but not in the eager run that explains" for g in odd]
+
+
+def _guessed(judged: Judgement, findings: Sequence[StaticFinding]) -> Judgement:
+    """Where the trace has no cause for what is missing: the static findings in the files that ran, marked unsure."""
+    if judged.causes or judged.verdict not in (Verdict.NONE, Verdict.ERROR) or not findings:
+        return judged
+    guesses = [
+        SeenCause(f.code, f.file, f.line, 1, f.message or "found by check; the trace does not show it", sure=False)
+        for f in findings[:_MOST_GUESSES]
+    ]
+    causes = tuple(Cause(g.code, g.file, g.line, g.column, g.message, (), False) for g in guesses)
+    return dataclasses.replace(judged, causes=causes)
+
+
+def _against(
+    runner: Runner, project: Project, target: Target, judged: Judgement, against: str, options: VerifyOptions
+) -> tuple[Forward | None, str]:
+    """Runs the other version (a file in the script's place, or a Git revision) and compares the losses."""
+    other = options.cwd / against
+    overlay: Mapping[Path, bytes | None] | None
+    if other.is_file():
+        if not isinstance(target, Script):
+            raise TapefixError(f"--against {against}: a file can stand in for a script only; give a Git revision")
+        overlay = {target.path: other.read_bytes()}
+    else:
+        overlay = revision(project.root, against)
+        if overlay is None:
+            raise TapefixError(f"--against {against}: neither a file nor a Git revision of {project.root}")
+    seen = runner.observe(project, target, "record", overlay)
+    before = judge(seen.trace, seen.ended.end, ())
+    forward = compare(before.gradients, judged.gradients)
+    if forward is None:
+        reason = f"{before.error.type}: {before.error.message}" if before.error else "no loss was recorded"
+        return None, f"forward values could not be compared with {against}: {reason}"
+    return forward, ""
+
+
+def _isolation(recorded: Observation, runner: Runner) -> str:
+    process = "forked from a warm process" if recorded.forked else "process of its own"
+    return f"scratch copy, own session, limits; {process}; network open"
+
+
+def _numeric(trace: Trace) -> list[Numeric]:
+    return [
+        Numeric(
+            str(event["file"]), int(event["line"]), float(event["tape"]), float(event["differences"]),
+            bool(event["agrees"]), str(event.get("note") or ""),
+        )
+        for event in trace.numeric
+    ]  # fmt: skip
