@@ -7,8 +7,8 @@ A codemod lives in one module of a package that is registered in the entry-point
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tapefix.documents.document import Edit, Place
@@ -74,6 +74,8 @@ class Codemod:
     name: ClassVar[str]  # kebab-case, names the bad pattern
     #: the manners of losing a gradient that this rule speaks for (see tapefix.flow.facts.How)
     speaks_for: ClassVar[frozenset[str]] = frozenset()
+    #: how a hard gate is made differentiable: "straight-through" or "soft" ([tool.tapefix.gates] threshold)
+    threshold: str = "straight-through"
 
     def find(self, model: Model) -> Iterator[Finding]:
         """The rule's findings in the model's document, each with a fix or the reason why there is none."""

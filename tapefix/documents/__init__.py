@@ -1,0 +1,1 @@
+"""Files as the tool sees them: bytes in, the same bytes out except the edits."""

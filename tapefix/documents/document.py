@@ -99,6 +99,14 @@ class Document:
             return start + byte_column
         return start + len(line.encode("utf-8")[:byte_column].decode("utf-8", "ignore"))
 
+    def offset_at(self, row: int, column: int) -> int:
+        """The offset of a `Place`'s position: row and column from 1, the column in characters."""
+        return self._starts[row - 1] + column - 1
+
+    def text_at(self, place: Place) -> str:
+        """The text that a place of this document spans."""
+        return self.text[self.offset_at(place.row, place.column) : self.offset_at(place.end_row, place.end_column)]
+
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Start and end offset of an expression or statement; a decorated definition begins at its first decorator."""
         row, column = node.lineno, node.col_offset  # type: ignore[attr-defined]

@@ -1,0 +1,107 @@
+"""One look at a document: what the flow model understands, and what every codemod says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tapefix.codemod import Codemod, Finding
+from tapefix.documents.document import Document, Edit
+from tapefix.documents.workspace import Workspace
+from tapefix.selection import Selection
+
+if TYPE_CHECKING:
+    from tapefix.flow import Model
+
+Understand = Callable[[Document, Workspace], "Model"]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the engine works with: the rules, the model they ask, and which of them are wanted."""
+
+    codemods: tuple[Codemod, ...]
+    understand: Understand
+    selection: Selection
+
+
+@dataclass(frozen=True)
+class Misuse:
+    """A use that a rewrite has broken, such as an ndarray method on what became a tensor."""
+
+    filename: str
+    start: int
+    row: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A document's raw findings in stable order (their fixes not yet composed) and its misuses.
+
+    `skipped` says why the document is none of the tool's business; `crashes` names rules that failed.
+    """
+
+    document: Document
+    findings: tuple[Finding, ...] = ()
+    misuses: tuple[Misuse, ...] = ()
+    skipped: str = ""
+    crashes: tuple[str, ...] = ()
+
+    def peers(self, finding: Finding) -> tuple[Finding, ...]:
+        """The findings that are repaired together with this one, itself among them."""
+        if finding.fix is None or not finding.fix.group:
+            return (finding,)
+        return tuple(f for f in self.findings if f.fix is not None and f.fix.group == finding.fix.group) or (finding,)
+
+    def edits(self, finding: Finding) -> tuple[Edit, ...]:
+        """The edits that repair the finding and its peers; what they have in common is done once."""
+        unique = dict.fromkeys(edit for peer in self.peers(finding) if peer.fix for edit in peer.fix.edits)
+        return tuple(unique)
+
+
+def order(finding: Finding) -> tuple[str, int, int, str, int, int]:
+    place = finding.place
+    return place.filename, place.row, place.column, finding.code, place.end_row, place.end_column
+
+
+def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
+    """What there is to say about a file. Raises UnreadableDocument, FileNotFoundError.
+
+    A rule or a model that crashes costs its own findings, no others.
+    """
+    document = workspace.open(filename)
+    _ = document.tree  # raises where it does not parse
+    try:
+        model = tools.understand(document, workspace)
+    except RecursionError:
+        return Reading(document, skipped="it is nested too deeply to be understood")
+    except Exception as error:
+        return Reading(document, crashes=(_crash("the flow model", document, error),))
+    if model.skipped:
+        return Reading(document, skipped=model.skipped)
+    findings: dict[tuple[object, ...], Finding] = {}
+    crashes = []
+    for codemod in tools.codemods:
+        try:
+            for finding in codemod.find(model):
+                findings.setdefault(order(finding), finding)
+        except Exception as error:
+            crashes.append(_crash(codemod.code, document, error))
+    misuses = tuple(_misuse(workspace, spot.spot, spot.message) for spot in model.misuses)
+    return Reading(document, tuple(sorted(findings.values(), key=order)), misuses, crashes=tuple(crashes))
+
+
+def _misuse(workspace: Workspace, spot: object, message: str) -> Misuse:
+    filename, node = spot.filename, spot.node  # type: ignore[attr-defined]
+    document = workspace.open(filename)
+    return Misuse(document.filename, document.span(node)[0], node.lineno, message)
+
+
+def _crash(who: str, document: Document, error: Exception) -> str:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
+    return f"{document.filename}: {who} failed: {type(error).__name__}: {error} (at {where}); please report it"
