@@ -7,6 +7,7 @@ repair of a finding is the chain of rewrites at whose end nothing is cut that wa
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -170,13 +171,27 @@ class Identity:
     ordinal: int
 
 
-def identities(reading: Reading, workspace: Workspace) -> dict[Finding, Identity]:
-    """The identity of each finding of a reading."""
-    seen: dict[tuple[str, str, str], int] = {}
-    result = {}
-    for finding in reading.findings:
-        place = finding.place
-        key = finding.code, place.filename, workspace.open(place.filename).text_at(place)
-        seen[key] = seen.get(key, -1) + 1
-        result[finding] = Identity(*key, seen[key])
-    return result
+class Names:
+    """Gives each finding its identity, and knows it again after edits, wherever it has moved."""
+
+    def __init__(self) -> None:
+        self._by_mark: dict[Mark, Identity] = {}
+        self._seen: Counter[tuple[str, str, str]] = Counter()
+
+    def name(self, reading: Reading, workspace: Workspace) -> dict[Finding, Identity]:
+        """The identity of each finding of a reading; those not met before get new ones, in order."""
+        return {finding: self._name(finding, workspace) for finding in reading.findings}
+
+    def _name(self, finding: Finding, workspace: Workspace) -> Identity:
+        mark = _mark(finding, workspace)
+        if mark not in self._by_mark:
+            place = finding.place
+            key = finding.code, place.filename, workspace.open(place.filename).text_at(place)
+            self._by_mark[mark] = Identity(*key, self._seen[key])
+            self._seen[key] += 1
+        return self._by_mark[mark]
+
+    def follow(self, edits: Iterable[Edit]) -> None:
+        """The document changes: what is known moves with it."""
+        edits = list(edits)
+        self._by_mark = {moved: name for mark, name in self._by_mark.items() if (moved := _moved(mark, edits))}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from tapefix.chain import Identity, compose, identities
+from tapefix.chain import Identity, Names, compose
 from tapefix.codemod import Applicability, Finding, Fix
 from tapefix.documents.document import UnreadableDocument
 from tapefix.documents.suppressions import Suppression, Suppressions, suppressions_of
@@ -64,6 +64,7 @@ class Fixed:
     workspace: Workspace
     applied: list[Proposal] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
+    names: Names = field(default_factory=Names, repr=False)
 
 
 def check_document(workspace: Workspace, filename: str, tools: Tools) -> Result:
@@ -104,7 +105,7 @@ def _fix_document(fixed: Fixed, filename: str, tools: Tools, wanted: Callable[[P
             fixed.results[filename] = reading
             return
         silenced = _Silenced(fixed.workspace)
-        names = identities(reading, fixed.workspace)
+        names = fixed.names.name(reading, fixed.workspace)
         remaining: list[Finding] = []
         for finding in reading.findings:
             if not tools.selection.reports(finding, filename) or silenced(finding):
@@ -116,6 +117,7 @@ def _fix_document(fixed: Fixed, filename: str, tools: Tools, wanted: Callable[[P
                 if wanted(proposal):
                     fixed.applied.append(proposal)
                     fixed.workspace = fixed.workspace.edited(outcome.edits)
+                    fixed.names.follow(outcome.edits)
                     break
             remaining.append(whole)
         else:

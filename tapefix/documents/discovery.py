@@ -63,8 +63,8 @@ def is_excluded(filename: str, patterns: Iterable[str], root: Path) -> bool:
 def _matches(spec: GitIgnoreSpec, base: str, path: str, folder: bool) -> bool | None:
     """True where ignored, False where taken back by a `!` pattern, None where the patterns say nothing."""
     relative = os.path.relpath(path, base).replace(os.sep, "/")
-    if relative.startswith(".."):
-        return None
+    if relative.startswith("../"):  # outside: only patterns that hold anywhere can match
+        relative = path.replace(os.sep, "/").lstrip("/")
     return spec.check_file(relative + "/" if folder else relative).include
 
 

@@ -24,14 +24,16 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def unified_diff(name: str, before: bytes, after: bytes) -> bytes:
-    """The diff of one file, `name` relative with forward slashes; empty where nothing changed."""
+    """The diff of one file, `name` relative with forward slashes; empty where nothing changed.
+
+    Without a `diff --git` line: git would take the names below it as relative to the repository's root.
+    """
     if before == after:
         return b""
     old, new = lines_of(before), lines_of(after)
     old_name, new_name = quote(f"a/{name}"), quote(f"b/{name}")
     tab = b"\t" if " " in name else b""  # where a name ends, as git marks it
     pieces = [
-        b"diff --git %s %s\n" % (old_name, new_name),
         b"--- %s%s\n" % (old_name, tab),
         b"+++ %s%s\n" % (new_name, tab),
     ]
