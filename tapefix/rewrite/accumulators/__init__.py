@@ -1,0 +1,39 @@
+"""The ladder for values written in place: the first rung that is provably right, or the reason why none is."""
+
+from __future__ import annotations
+
+from tapefix.documents.document import Document
+from tapefix.flow.facts import Buffer
+from tapefix.rewrite import imports
+from tapefix.rewrite.accumulators.facts import Facts, SyntaxFacts
+from tapefix.rewrite.accumulators.job import Job
+from tapefix.rewrite.accumulators.lists import plan_list
+from tapefix.rewrite.accumulators.outcome import NotProven, Plan, Refusal, Rung
+from tapefix.rewrite.accumulators.syntax import syntax_of
+from tapefix.rewrite.edits import EditConflict, EditSet
+
+_RUNGS = (plan_list,)
+
+
+def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan | Refusal:
+    """The rewrite of a buffer that cuts a gradient, or why there is none.
+
+    `facts` answers what the tree of the document alone does not tell; by default the tree alone answers.
+    """
+    syntax = syntax_of(document)
+    job = Job.of(document, syntax, facts or SyntaxFacts(syntax), buffer)
+    reasons: list[NotProven] = []
+    for rung in _RUNGS:
+        edits = EditSet(document)
+        try:
+            made = rung(job, edits)
+            imports.remove_unused(edits)
+            return Plan(made.applicability, edits.edits(), made.message, made.rung, made.alternatives)
+        except NotProven as reason:
+            reasons.append(reason)
+        except EditConflict as conflict:
+            reasons.append(NotProven(str(conflict)))
+    return reasons[-1].refusal
+
+
+__all__ = ["Facts", "NotProven", "Plan", "Refusal", "Rung", "SyntaxFacts", "plan"]

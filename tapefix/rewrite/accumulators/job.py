@@ -1,0 +1,139 @@
+"""One buffer in its document, as every rung sees it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+from tapefix.documents.document import Document
+from tapefix.flow.facts import Buffer
+from tapefix.rewrite import imports
+from tapefix.rewrite.accumulators.access import Read, Unknown, Write, uses_of
+from tapefix.rewrite.accumulators.dims import Dims
+from tapefix.rewrite.accumulators.facts import Facts
+from tapefix.rewrite.accumulators.maker import Made, made_by
+from tapefix.rewrite.accumulators.outcome import NotProven
+from tapefix.rewrite.accumulators.syntax import Scope, Syntax, dotted, names_read
+from tapefix.rewrite.edits import EditSet
+
+Holder = Literal["name", "attribute", "element"]
+
+
+@dataclass
+class Job:
+    """A buffer, how it is made and used, and where the edits go."""
+
+    document: Document
+    syntax: Syntax
+    dims: Dims
+    facts: Facts
+    buffer: Buffer
+    made: Made
+    uses: list[Write | Read | Unknown]
+
+    @classmethod
+    def of(cls, document: Document, syntax: Syntax, facts: Facts, buffer: Buffer) -> Job:
+        dims = Dims(syntax)
+        call = buffer.made.node
+        assert isinstance(call, ast.expr)
+        return cls(document, syntax, dims, facts, buffer, made_by(call, buffer.maker, dims), uses_of(buffer, syntax))
+
+    @property
+    def writes(self) -> list[Write]:
+        return [use for use in self.uses if isinstance(use, Write)]
+
+    @property
+    def reads(self) -> list[Read]:
+        return [use for use in self.uses if isinstance(use, Read)]
+
+    @functools.cached_property
+    def maker_statement(self) -> ast.stmt:
+        return self.syntax.statement(self.made.call)
+
+    @functools.cached_property
+    def holder(self) -> tuple[Holder, str]:
+        """What the new buffer is bound to: a local name, an attribute, or something else; with its text."""
+        parent = self.syntax.parent(self.made.call)
+        target: ast.expr | None = None
+        match parent:
+            case ast.Assign(targets=[only]):
+                target = only
+            case ast.AnnAssign(target=only):
+                target = only
+            case ast.Tuple(elts=elts):
+                match self.syntax.parent(parent):
+                    case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value) if value is parent:
+                        if len(targets) == len(elts) and not any(isinstance(t, ast.Starred) for t in targets):
+                            target = targets[elts.index(self.made.call)]
+        if isinstance(target, ast.Name):
+            return "name", target.id
+        if isinstance(target, ast.Attribute) and (text := dotted(target)) is not None:
+            return "attribute", text
+        return "element", ast.unparse(target) if target is not None else ""
+
+    @property
+    def name(self) -> str:
+        """The buffer as a person would call it."""
+        return self.holder[1] or f"the array made on line {self.made.call.lineno}"
+
+    def source(self, node: ast.AST) -> str:
+        return self.document.source(node)
+
+    def tf(self, edits: EditSet, at: ast.AST) -> str:
+        """TensorFlow's name at a place; its import is added where there is none."""
+        return imports.add_import(edits, "tensorflow", "tf", at)
+
+    def line(self, node: ast.AST) -> int:
+        return int(getattr(node, "lineno", 0))
+
+    def function_scope(self, node: ast.AST) -> Scope:
+        """The function (or module) around a node."""
+        return self.syntax.function(node) or self.syntax.tree
+
+    def rebound_between(self, node: ast.expr, first: ast.AST, last: ast.AST) -> ast.AST | None:
+        """Where a name that the expression reads is bound again after `first` and before the end of `last`."""
+        scope = self.function_scope(first)
+        names = names_read(node)
+        start, end = self.syntax.order[first], self.syntax.end(last)
+        for other in ast.walk(scope):
+            if not start < self.syntax.order.get(other, -1) <= end:
+                continue
+            if isinstance(other, ast.Name) and isinstance(other.ctx, ast.Store) and other.id in names:
+                return other
+        return None
+
+    def shape_text(self, edits: EditSet, at: ast.stmt) -> str:
+        """The buffer's shape as an expression that means the same after `at` as it did at the maker.
+
+        Raises NotProven where a name in it is bound again in between.
+        """
+        made = self.made
+        if made.shape is not None:
+            call = made.array
+            if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Name):
+                self._same_there(call.args[0], at)
+                if self.dims.single_value(call.args[0]) is not None and made.rank != 1:
+                    return self.source(call.args[0])
+            for size in made.shape:
+                self._same_there(size, at)
+            return "[" + ", ".join(self.source(size) for size in made.shape) + "]"
+        if made.like is not None:
+            self._same_there(made.like, at)
+            return f"{self.tf(edits, at)}.shape({self.source(made.like)})"
+        raise NotProven(f"the shape of `{self.name}` (line {self.line(made.call)}) is not written out")
+
+    def slot_sizes(self, fixed: int, at: ast.stmt) -> list[str]:
+        """The sizes of the axes behind the first `fixed` ones, meaning at `at` what they meant at the maker."""
+        assert self.made.shape is not None
+        for size in self.made.shape[fixed:]:
+            self._same_there(size, at)
+        return [self.source(size) for size in self.made.shape[fixed:]]
+
+    def _same_there(self, node: ast.expr, at: ast.stmt) -> None:
+        if not self.facts.pure(node):
+            raise NotProven(f"the size `{self.source(node)}` (line {self.line(node)}) can't be computed a second time")
+        again = self.rebound_between(node, self.made.call, at)
+        if again is not None:
+            raise NotProven(f"`{self.source(node)}`, a size of `{self.name}`, is bound again on line {self.line(again)}")
