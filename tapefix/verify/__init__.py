@@ -12,12 +12,13 @@ exits with `report.exit_status`. A TapefixError is one line on standard error an
 
 from tapefix.verify.options import Limits, StaticFinding, VerifyOptions
 from tapefix.verify.outcome import Evidence, NotProven, NotRun, Proof, Proven, Report, Verdict
+from tapefix.verify.prove import prove
 from tapefix.verify.runner import Runner
 from tapefix.verify.targets import Command, Function, ModelClass, Script, Target, parse_target
 from tapefix.verify.verify import verify, verify_script
 
 __all__ = [
     "Command", "Evidence", "Function", "Limits", "ModelClass", "NotProven", "NotRun", "Proof", "Proven", "Report",
-    "Runner", "Script", "StaticFinding", "Target", "Verdict", "VerifyOptions", "parse_target", "verify",
+    "Runner", "Script", "StaticFinding", "Target", "Verdict", "VerifyOptions", "parse_target", "prove", "verify",
     "verify_script",
 ]  # fmt: skip

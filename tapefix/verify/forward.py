@@ -38,7 +38,7 @@ def compare(before: Sequence[Gradient], after: Sequence[Gradient]) -> Forward | 
     """
     relative, absolute = tolerance([*before, *after])
     largest, compared, differing = 0.0, 0, []
-    for old, new in zip(before, after):
+    for old, new in zip(before, after, strict=False):
         if old.loss is not None and new.loss is not None:
             compared += 1
             largest = max(largest, abs(old.loss - new.loss))
@@ -55,7 +55,7 @@ def _same_gradients(old: Gradient, new: Gradient, relative: float) -> bool:
     """Whether both have the same sources with gradients of the same size."""
     if len(old.variables) != len(new.variables):
         return False
-    for a, b in zip(old.variables, new.variables):
+    for a, b in zip(old.variables, new.variables, strict=True):
         if (a.status == "none") != (b.status == "none"):
             return False
         if a.norm is not None and b.norm is not None and abs(a.norm - b.norm) > 100 * relative * max(a.norm, b.norm):

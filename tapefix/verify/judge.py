@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tapefix.verify.launch import End, Exited, Flooded, Lost, OutOfMemory, Signalled, TimedOut
+from tapefix.verify.options import StaticFinding
 from tapefix.verify.outcome import Cause, Gradient, Problem, Variable, Verdict
 from tapefix.verify.trace import SeenCall, SeenCause, SeenVariable, Trace
 
@@ -26,15 +28,18 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(record: Trace, end: End, causes: Sequence[SeenCause]) -> Judgement:
-    """The verdict on a run that was recorded, with the causes that an explaining run (or the recorded one) gave."""
-    ranked = _distinct(causes)
+def judge(record: Trace, end: End, causes: Sequence[SeenCause], findings: Sequence[StaticFinding] = ()) -> Judgement:
+    """The verdict on a run that was recorded, with the causes that an explaining run (or the recorded one) gave.
+
+    `findings` tell which of the causes a codemod repairs.
+    """
+    ranked = {key: _repairable(cause, findings) for key, cause in _distinct(causes).items()}
     gradients = tuple(_with_causes(g, causes, ranked) for g in _places(record.calls))
     error = problem(record, end)
     notes = list(record.notes)
-    if not record.finished and isinstance(end, Exited) and end.code == 0 and record.processes:
-        notes.append("the program left by os._exit before its end")
     verdict = _verdict(gradients, end, error)
+    if verdict is Verdict.NO_GRADIENT_CALL:
+        notes += _no_call(record)
     return Judgement(verdict, error, gradients, tuple(ranked.values()), tuple(notes))
 
 
@@ -55,6 +60,17 @@ def _verdict(gradients: Sequence[Gradient], end: End, error: Problem | None) -> 
     if error is not None:
         return Verdict.ERROR
     return Verdict.OK if gradients else Verdict.NO_GRADIENT_CALL
+
+
+def _no_call(record: Trace) -> list[str]:
+    """Why there may have been no gradient call."""
+    if not record.processes:
+        return ["no Python process of this run could be observed"]
+    if record.finished == "exit":
+        return ["the program left by sys.exit or os._exit before any gradient call"]
+    if not record.tensorflow:
+        return ["the program never imported TensorFlow"]
+    return []
 
 
 def problem(record: Trace, end: End) -> Problem | None:
@@ -138,6 +154,13 @@ def _distinct(causes: Iterable[SeenCause]) -> dict[tuple[str, int, str], Cause]:
             )
     order_of = sorted(found, key=lambda key: (not weight[key][0], weight[key][2]))
     return {key: found[key] for key in order_of}
+
+
+def _repairable(cause: Cause, findings: Sequence[StaticFinding]) -> Cause:
+    """The cause, with the manner of its repair and the code of the finding at its place."""
+    here = [f for f in findings if f.file == cause.file and f.line - 1 <= cause.line <= f.end_line + 1]
+    same = [f for f in here if f.code == cause.code] or ([] if cause.code else here)
+    return dataclasses.replace(cause, code=same[0].code, repair=same[0].repair) if same else cause
 
 
 def _with_causes(

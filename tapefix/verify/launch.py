@@ -196,13 +196,13 @@ class Keeper:
         """Collects output until the answer is there; asks for an end when there is too much of it."""
         told = False
         while True:
-            ready, _, _ = select.select([self._channel, output.fd], [], [])
+            ready, _, _ = select.select([self._channel.fileno(), output.fd], [], [])
             if output.fd in ready and not output.read():
                 return self.answer(None)
             if output.flooded and not told:
                 self._send({"kill": "output"})
                 told = True
-            if self._channel in ready:
+            if self._channel.fileno() in ready:
                 answer = self.answer(None)
                 os.set_blocking(output.fd, False)
                 while output.read():

@@ -32,7 +32,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class StaticFinding:
-    """What `check` says about a line: the trace confirms it or does not. `how` is a tapefix.flow.facts.How value."""
+    """What `check` says about a line: the trace confirms it or does not.
+
+    `how` is a tapefix.flow.facts.How value; `repair` is "safe" or "unsafe" where a fix is offered, else "".
+    """
 
     code: str
     file: str
@@ -40,6 +43,7 @@ class StaticFinding:
     end_line: int
     how: str = ""
     message: str = ""
+    repair: str = ""
 
 
 class Finder(Protocol):

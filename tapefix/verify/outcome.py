@@ -24,7 +24,8 @@ class Verdict(str, enum.Enum):
 class Cause:
     """A line of the user's at which gradients are cut. Rows and columns count from 1.
 
-    `sure` is False where the trace lost sight; `related` are second places (file, line, message).
+    `sure` is False where the trace lost sight; `related` are second places (file, line, message). `repair` is how a
+    codemod repairs it: "safe", "unsafe", or "" where none does.
     """
 
     code: str
@@ -34,6 +35,7 @@ class Cause:
     message: str
     related: tuple[tuple[str, int, str], ...] = ()
     sure: bool = True
+    repair: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class Variable:
     cause: Cause | None = None
     note: str = ""
 
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong with the gradient. One that is all zero for no known reason may be right."""
+        return self.status == "ok" or (self.status == "zero" and self.cause is None)
+
 
 @dataclass(frozen=True)
 class Gradient:
@@ -65,15 +72,6 @@ class Gradient:
     variables: tuple[Variable, ...]
     losses: tuple[float | None, ...] = ()
     graph: bool = False
-
-    def owners(self) -> Mapping[str, tuple[int, int]]:
-        """Owner -> (gradients that are whole, all), in the order of the sources."""
-        counts: dict[str, tuple[int, int]] = {}
-        for variable in self.variables:
-            there, of = counts.get(variable.owner or variable.name, (0, 0))
-            good = variable.status in ("ok", "zero") and not (variable.status == "zero" and variable.cause)
-            counts[variable.owner or variable.name] = (there + good, of + 1)
-        return counts
 
 
 @dataclass(frozen=True)
@@ -145,6 +143,22 @@ class Report:
     def variables(self) -> Iterator[Variable]:
         for gradient in self.gradients:
             yield from gradient.variables
+
+    def owners(self) -> Mapping[str, tuple[int, int]]:
+        """Owner -> (sources whose gradient is whole wherever it is asked for, all), in the order of the run."""
+        whole: dict[tuple[str, str, int], bool] = {}
+        for gradient in self.gradients:
+            count: dict[tuple[str, str], int] = {}
+            for variable in gradient.variables:
+                name = variable.owner or variable.name, variable.name
+                count[name] = count.get(name, -1) + 1
+                key = (*name, count[name])
+                whole[key] = whole.get(key, True) and variable.whole
+        counts: dict[str, tuple[int, int]] = {}
+        for (owner, _, _), good in whole.items():
+            there, of = counts.get(owner, (0, 0))
+            counts[owner] = there + good, of + 1
+        return counts
 
     @property
     def loss(self) -> float | None:

@@ -63,7 +63,9 @@ class Command:
 Target = Script | Function | ModelClass | Command
 
 
-def parse_target(text: str | Sequence[str] | Path, cwd: Path, args: tuple[str, ...] = (), model: bool = False) -> Target:
+def parse_target(
+    text: str | Sequence[str] | Path, cwd: Path, args: tuple[str, ...] = (), model: bool = False
+) -> Target:
     """The target that a person names: a path, `module:name`, or (a sequence of words) a command.
 
     `model` says that an input shape was given, so that the name is a class even where its source is not found.
@@ -123,10 +125,10 @@ def _member(module: str, name: str, cwd: Path, model: bool) -> Target:
     first = name.split(".")[0]
     if first not in known and not any(isinstance(n, ast.alias) and n.name == "*" for n in ast.walk(tree)):
         raise TapefixError(f"{module} ({file}) defines no {first!r}{nearest(first, known)}")
-    node = known.get(name)
-    if isinstance(node, ast.ClassDef) and not model and not _looks_like_a_model(node):
+    found = known.get(name)
+    if isinstance(found, ast.ClassDef) and not model and not _looks_like_a_model(found):
         return Function(module, name)  # an ordinary class: calling it is what its name asks for
-    is_class = isinstance(node, ast.ClassDef) or (node is None and (model or name[:1].isupper()))
+    is_class = isinstance(found, ast.ClassDef) or (found is None and (model or name[:1].isupper()))
     return ModelClass(module, name) if is_class else Function(module, name)
 
 

@@ -166,6 +166,8 @@ def _cause(event: Mapping[str, Any]) -> SeenCause:
         variables=tuple(map(str, event.get("variables") or ())),
         gradient=(str(at["file"]), int(at["line"])) if at and at.get("line") else None,
         partial=bool(event.get("partial")),
-        related=tuple((str(r["file"]), int(r["line"]), str(r.get("message") or "")) for r in event.get("related") or ()),
+        related=tuple(
+            (str(r["file"]), int(r["line"]), str(r.get("message") or "")) for r in event.get("related") or ()
+        ),
         sure=bool(event.get("sure", True)),
     )

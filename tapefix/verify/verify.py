@@ -22,8 +22,8 @@ from tapefix.verify.options import StaticFinding, VerifyOptions
 from tapefix.verify.outcome import Cause, Forward, Numeric, Report, Verdict
 from tapefix.verify.runner import Observation, Runner
 from tapefix.verify.scratch import Project, project_root, read_project, revision
-from tapefix.verify.targets import Script, Target, parse_target
-from tapefix.verify.trace import SeenCause, Trace
+from tapefix.verify.targets import Command, Function, ModelClass, Script, Target, parse_target
+from tapefix.verify.trace import Trace
 
 #: the explaining run may take so many times as long as the recording one, and at least so many seconds
 _EXPLAIN_FACTOR, _EXPLAIN_SECONDS = 10.0, 60.0
@@ -61,9 +61,10 @@ def make_runner(project: Project, options: VerifyOptions) -> Runner:
 
 
 def as_target(target: Target | str | Path | Sequence[str], options: VerifyOptions) -> Target:
-    if isinstance(target, (str, Path)) or (isinstance(target, Sequence) and not hasattr(target, "argv")):
-        return parse_target(target, options.cwd, options.args, options.input_shapes is not None)
-    return target
+    """The target that a name or a list of words stands for."""
+    if isinstance(target, Script | Function | ModelClass | Command):
+        return target
+    return parse_target(target, options.cwd, options.args, options.input_shapes is not None)
 
 
 def project_of(target: Target, options: VerifyOptions) -> Project:
@@ -89,7 +90,7 @@ def report_on(
         wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
         explained = runner.observe(project, target, "explain", overlay, findings, wall)
         causes = [*recorded.trace.causes, *explained.trace.causes]
-        judged = judge(recorded.trace, recorded.ended.end, causes)
+        judged = judge(recorded.trace, recorded.ended.end, causes, findings)
         notes = _disagreements(judged, explained)
         judged = _guessed(judged, findings)
     forward: Forward | None = None
@@ -150,11 +151,10 @@ def _guessed(judged: Judgement, findings: Sequence[StaticFinding]) -> Judgement:
     """Where the trace has no cause for what is missing: the static findings in the files that ran, marked unsure."""
     if judged.causes or judged.verdict not in (Verdict.NONE, Verdict.ERROR) or not findings:
         return judged
-    guesses = [
-        SeenCause(f.code, f.file, f.line, 1, f.message or "found by check; the trace does not show it", sure=False)
+    causes = tuple(
+        Cause(f.code, f.file, f.line, 1, f.message or "found by check; the trace does not show it", (), False, f.repair)
         for f in findings[:_MOST_GUESSES]
-    ]
-    causes = tuple(Cause(g.code, g.file, g.line, g.column, g.message, (), False) for g in guesses)
+    )
     return dataclasses.replace(judged, causes=causes)
 
 

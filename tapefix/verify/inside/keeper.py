@@ -103,7 +103,7 @@ def _warm_up(channel: Channel, folder: str) -> Any:
         import load  # type: ignore[import-not-found]
         import tensorflow as tf  # type: ignore[import-untyped,unused-ignore]
 
-        tf.keras.layers.Dense  # Keras is loaded on first use
+        _ = tf.keras.layers.Dense  # Keras is loaded on first use
         return load.load_probe(folder)
     except BaseException as error:
         channel.send(ready=False, message="%s: %s" % (type(error).__name__, error))
@@ -187,7 +187,7 @@ def _watch(pid: int, limits: Dict[str, Any], channel: Channel, wake: int) -> Dic
         left = deadline - time.monotonic()
         if left <= 0:
             return {"timeout": limits["wall"]}
-        if limits.get("memory") is not None and _memory() > limits["memory"]:
+        if limits.get("memory") is not None and _memory(limits["memory"]) > limits["memory"]:
             return {"memory": limits["memory"]}
         ready, _, _ = select.select([channel.fileno(), wake], [], [], min(left, _TICK))
         if wake in ready:
@@ -258,16 +258,28 @@ def _descendants(ancestor: int) -> List[int]:
     return [pid for pid in below - {ancestor} if processes.get(pid, (0, "Z"))[1] != "Z"]
 
 
-def _memory() -> int:
-    """Resident bytes of the run and of what descends from it (shared pages counted in each)."""
-    total = 0
-    for each in _descendants(os.getpid()):
-        try:
-            with open("/proc/%d/statm" % each, "rb") as file:
-                total += int(file.read().split()[1]) * _PAGE
-        except (OSError, IndexError):
-            continue
-    return total
+def _memory(limit: int) -> int:
+    """Bytes that the run and what descends from it hold. Pages that forks share are told apart only where needed."""
+    below = _descendants(os.getpid())
+    resident = sum(_resident(pid) for pid in below)
+    return resident if resident <= limit else sum(_proportional(pid) for pid in below)
+
+
+def _resident(pid: int) -> int:
+    try:
+        with open("/proc/%d/statm" % pid, "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _proportional(pid: int) -> int:
+    """The resident bytes, each page divided by the number of processes that share it."""
+    try:
+        with open("/proc/%d/smaps_rollup" % pid, "rb") as file:
+            return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
+    except OSError:
+        return _resident(pid)
 
 
 def _prctl(option: int, value: int) -> None:

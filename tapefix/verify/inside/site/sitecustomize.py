@@ -9,7 +9,7 @@ import os
 import sys
 
 
-def _observe():
+def _observe() -> None:
     path = os.environ.get("TAPEFIX_RUN")
     if not path:
         return
@@ -17,8 +17,8 @@ def _observe():
         run = json.load(file)
     sys.path.insert(0, run["inside"])
     try:
-        import guard
-        import load
+        import guard  # type: ignore[import-not-found]
+        import load  # type: ignore[import-not-found]
     finally:
         sys.path.remove(run["inside"])
         for name in ("guard", "load"):  # the user may have modules of these names
@@ -28,7 +28,7 @@ def _observe():
         load.load_probe(run["probe"]).run(run["child"])
 
 
-def _go_on():
+def _go_on() -> None:
     """Runs the interpreter's own sitecustomize, if it has one."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
