@@ -1,0 +1,781 @@
+"""Abstract interpretation of a program: runs it on values that say where gradients flow.
+
+Functions of the program are entered at each call with the values they get, so that a helper that serves labels here
+and predictions there is understood in each place. Loops run until nothing new is known, at most three times;
+branches run both ways and meet. A budget keeps the work linear in the size of the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapefix.flow.facts import How, Role, Spot, Use
+from tapefix.flow.scope import ModuleState, Scope, canonical
+from tapefix.flow.values import (
+    ANY_TAPE,
+    MISSING,
+    NO_LOST,
+    NONE,
+    NUMERIC,
+    UNKNOWN,
+    Api,
+    Array,
+    ClassObject,
+    CutSite,
+    Dataset,
+    Dep,
+    Function,
+    Instance,
+    Kind,
+    Lost,
+    Mapping,
+    Sequence,
+    Source,
+    Tape,
+    Value,
+    Var,
+    WeightOf,
+    Weights,
+    flat,
+    join,
+    join_all,
+    parts_of,
+    same,
+)
+
+BUILTINS = frozenset(dir(builtins))
+MOST_CALL_DEPTH = 14
+MOST_LOOP_PASSES = 2
+
+
+class BudgetSpent(Exception):
+    """The program is too large to follow further; what was found so far stands."""
+
+
+@dataclass(eq=False)
+class PredicatedReturn:
+    """Returns that a test chose between: their indices in the frame's list of returns."""
+
+    test: ast.expr
+    lost: frozenset[Lost]
+    start: int
+    middle: int
+    end: int
+
+
+@dataclass(eq=False)
+class Frame:
+    function: Function | None
+    scope: Scope
+    graph: bool = False
+    returns: list[Value] = field(default_factory=list)
+    yields: list[Value] = field(default_factory=list)
+    predicated: list[PredicatedReturn] = field(default_factory=list)
+    exits: list[dict[str, Value]] = field(default_factory=list)
+    branch_depth: int = 0
+    self_value: Value | None = None
+
+
+class Core:
+    """State and helpers that every part of the interpreter uses."""
+
+    def __init__(self, budget: int = 120_000) -> None:
+        self.tapes: list[Tape] = []
+        self.frames: list[Frame] = []
+        self.statement: ast.stmt = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
+        self.budget = budget
+        self.sites: dict[tuple[How, int], CutSite] = {}
+        self.seen: dict[ast.AST, Value] = {}
+        self.branch_log: list[list[tuple[Any, Value]]] = []
+        self.parameter_sources: dict[int, Source] = {}
+
+    # ---- where are we
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    @property
+    def scope(self) -> Scope:
+        return self.frames[-1].scope
+
+    @property
+    def module(self) -> ModuleState:
+        return self.frames[-1].scope.module
+
+    def spot(self, node: ast.AST) -> Spot:
+        function = self.frame.function
+        return Spot(self.module.filename, node, function.node if function else None)
+
+    def spend(self) -> None:
+        self.budget -= 1
+        if self.budget < 0:
+            raise BudgetSpent
+
+    def text(self, node: ast.AST) -> str:
+        try:
+            return ast.unparse(node)
+        except Exception:
+            return "?"
+
+    # ---- gradients
+
+    def live_of(self, *values: Value) -> frozenset[Dep]:
+        """The dependencies that survive one more operation under the tapes that record now."""
+        found: set[Dep] = set()
+        active = frozenset(self.tapes)
+        for value in values:
+            whole = flat(value)
+            for dep in whole.live:
+                if ANY_TAPE in dep.tapes:
+                    found.add(Dep(dep.source, active | {ANY_TAPE}, dep.spot) if active else dep)
+                else:
+                    found.add(Dep(dep.source, dep.tapes & active, dep.spot))
+            for tape in self.tapes:
+                if tape.watched:
+                    for part in parts_of(value):
+                        dep_ = tape.watched.get(id(part))
+                        if dep_ is not None:
+                            found.add(Dep(dep_.source, frozenset({tape}), dep_.spot))
+        return frozenset(found)
+
+    def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
+        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node))})
+
+    def site(self, how: How, node: ast.AST, detail: str = "", **more: Any) -> CutSite:
+        key = (how, id(node))
+        if key not in self.sites:
+            self.sites[key] = CutSite(how, self.spot(node), detail, **more)
+        return self.sites[key]
+
+    def cut(
+        self, how: How, node: ast.AST, values: Iterable[Value], detail: str = "", weak: bool = False, **more: Any
+    ) -> frozenset[Lost]:
+        """What is lost when the values go on from here without their gradient, with what they had lost before."""
+        values = list(values)
+        lost = frozenset(x for value in values for x in flat(value).lost)
+        live = self.live_of(*values)
+        if not live:
+            return frozenset(x.weakened() for x in lost) if weak else lost
+        site = self.site(how, node, detail, **more)
+        mine = frozenset(Lost(site, dep.source, dep.tapes, weak) for dep in live)
+        return mine | (frozenset(x.weakened() for x in lost) if weak else lost)
+
+    @staticmethod
+    def lost_of(*values: Value) -> frozenset[Lost]:
+        return frozenset(x for value in values for x in flat(value).lost)
+
+    def detached(self, values: list[Value]) -> list[frozenset[Lost]]:
+        """The losses of factors that meet: one that is wholly detached beside one that carries was detached on purpose."""
+        flats = [flat(v) for v in values]
+        carries = [bool(v.live) or any(id(p) in t.watched for t in self.tapes for p in parts_of(v)) for v in flats]
+        result = []
+        for i, value in enumerate(flats):
+            others = any(c for j, c in enumerate(carries) if j != i)
+            if value.lost and others and not carries[i]:
+                result.append(frozenset(x.weakened() for x in value.lost))
+            else:
+                result.append(value.lost)
+        return result
+
+    def carry(
+        self, node: ast.AST, values: Iterable[Value], kind: Kind = Kind.TENSOR, dtype: str = "", meet: bool = False
+    ) -> Value:
+        """The result of a differentiable operation."""
+        values = list(values)
+        live = self.live_of(*values)
+        lost = frozenset().union(*self.detached(values)) if meet else self.lost_of(*values)
+        return Value(kind, live, lost, dtype=dtype, node=node)
+
+    def note(self, node: ast.AST, value: Value) -> Value:
+        """Remembers what was seen at a node, over all contexts."""
+        old = self.seen.get(node)
+        if old is None:
+            self.seen[node] = value
+        elif old is not value:
+            self.seen[node] = join(old, value)
+        return value
+
+    def log_mutation(self, container: Any, value: Value) -> None:
+        for log in self.branch_log:
+            log.append((container, value))
+
+    # ---- predicates
+
+    def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
+        """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
+        whole = flat(test)
+        deps = self.live_of(test)
+        compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
+        sources = {(d.source, d.tapes) for d in deps} | {(x.source, x.tapes) for x in compared}
+        lost = frozenset(x.weakened() for x in whole.lost if x not in compared)
+        if sources:
+            site = self.site(how, node, self.text(node)[:60], lost=(node,))
+            lost |= {Lost(site, source, tapes, True) for source, tapes in sources}
+        on_data = bool(whole.kind & (Kind.TENSOR | Kind.VARIABLE | Kind.ARRAY)) and not whole.kind & Kind.UNKNOWN
+        return on_data or bool(lost), lost
+
+    def exclusive(self, first: Value, second: Value, node: ast.expr, how: How) -> frozenset[Lost]:
+        """Sources that only one of two branches uses: what is not chosen gets no gradient in eager mode."""
+        a, b = self.live_of(first), self.live_of(second)
+        ours, theirs = {d.source for d in a}, {d.source for d in b}
+        only = {d for d in a if d.source not in theirs} | {d for d in b if d.source not in ours}
+        only = {d for d in only if d.tapes and not d.source.assumed}
+        if not only:
+            return NO_LOST
+        site = self.site(how, node, self.text(node)[:60], lost=(node,))
+        return frozenset(Lost(site, d.source, d.tapes) for d in only)
+
+
+class Statements(Core):
+    """Runs statements."""
+
+    # provided by the other parts
+    def eval(self, node: ast.expr) -> Value:
+        raise NotImplementedError
+
+    def truth(self, value: Value) -> bool | None:
+        if value.const is not MISSING:
+            try:
+                return bool(value.const)
+            except Exception:
+                return None
+        if any(isinstance(ref, (Instance, Function, Api, ClassObject)) for ref in value.refs) and not value.kind & Kind.UNKNOWN:
+            return True if len(value.refs) == 1 and not value.alts else None
+        return None
+
+    def run(self, statements: list[ast.stmt]) -> str | None:
+        """Runs a block; tells how it ends: None, "return", "raise", "break" or "continue"."""
+        for statement in statements:
+            self.spend()
+            saved = self.statement
+            self.statement = statement
+            method = getattr(self, "run_" + type(statement).__name__, None)
+            ended = method(statement) if method else None
+            self.statement = saved
+            if ended:
+                return ended  # type: ignore[no-any-return]
+        return None
+
+    def run_Expr(self, node: ast.Expr) -> None:
+        self.eval(node.value)
+
+    def run_Return(self, node: ast.Return) -> str:
+        self.frame.returns.append(self.eval(node.value) if node.value else NONE)
+        return "return"
+
+    def run_Raise(self, node: ast.Raise) -> str:
+        return "raise"
+
+    def run_Break(self, node: ast.Break) -> str:
+        self.frame.exits.append(dict(self.scope.vars))
+        return "break"
+
+    def run_Continue(self, node: ast.Continue) -> str:
+        self.frame.exits.append(dict(self.scope.vars))
+        return "continue"
+
+    def run_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.scope.vars.pop(target.id, None)
+
+    def run_Global(self, node: ast.Global) -> None:
+        self.scope.outer_names.update(node.names)
+
+    def run_Nonlocal(self, node: ast.Nonlocal) -> None:
+        self.scope.outer_names.update(node.names)
+
+    def run_Assert(self, node: ast.Assert) -> None:
+        self.eval(node.test)
+
+    def run_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            loaded = self.load_module(alias.name, 0)
+            if alias.asname:
+                self.scope.bind(alias.asname, loaded or self.api(alias.name))
+            elif loaded is not None and "." not in alias.name:
+                self.scope.bind(alias.name, loaded)
+            else:
+                self.scope.bind(alias.name.split(".")[0], self.api(alias.name.split(".")[0]))
+
+    def run_ImportFrom(self, node: ast.ImportFrom) -> None:
+        loaded = self.load_module(node.module or "", node.level)
+        for alias in node.names:
+            if alias.name == "*":
+                if loaded is not None:
+                    self.scope.vars.update(loaded.ref.vars)
+                continue
+            value: Value | None = None
+            if loaded is not None:
+                value = loaded.ref.vars.get(alias.name)
+            if value is None and (loaded is not None or node.level):
+                value = self.load_module(f"{node.module}.{alias.name}" if node.module else alias.name, node.level)
+            if value is None:
+                value = UNKNOWN if node.level else self.api(f"{node.module}.{alias.name}")
+            self.scope.bind(alias.asname or alias.name, value)
+
+    def load_module(self, name: str, level: int) -> Value | None:
+        return None
+
+    @staticmethod
+    def api(name: str) -> Value:
+        return Value(Kind.OBJECT, ref=Api(canonical(name)))
+
+    def run_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        function = Function(node, self.scope)
+        self.bind_defaults(function, node.args)
+        value = Value(Kind.OBJECT, ref=function, node=node)
+        for decorator in reversed(node.decorator_list):
+            value = self.decorate(decorator, value, function)
+        self.scope.bind(node.name, value)
+
+    run_AsyncFunctionDef = run_FunctionDef
+
+    def decorate(self, decorator: ast.expr, value: Value, function: Function) -> Value:
+        raise NotImplementedError
+
+    def bind_defaults(self, function: Function, args: ast.arguments) -> None:
+        positional = [*args.posonlyargs, *args.args]
+        for arg, default in zip(positional[len(positional) - len(args.defaults) :], args.defaults):
+            function.defaults[arg.arg] = self.eval(default)
+        for arg, kw_default in zip(args.kwonlyargs, args.kw_defaults):
+            if kw_default is not None:
+                function.defaults[arg.arg] = self.eval(kw_default)
+
+    def run_ClassDef(self, node: ast.ClassDef) -> None:
+        bases: list[Any] = []
+        for base in node.bases:
+            for ref in self.eval(base).refs:
+                if isinstance(ref, (ClassObject, Api)):
+                    bases.append(ref)
+        scope = Scope(self.module, self.scope, "class")
+        cls = ClassObject(node, scope, bases)
+        frame = Frame(self.frame.function, scope, self.frame.graph)
+        self.frames.append(frame)
+        try:
+            self.run(node.body)
+        finally:
+            self.frames.pop()
+        cls.members = scope.vars
+        for value in cls.members.values():
+            for ref in value.refs:
+                if isinstance(ref, Function) and ref.owner is None:
+                    ref.owner = cls
+        cls.fields = [s.target.id for s in node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+        self.scope.bind(node.name, Value(Kind.OBJECT, ref=cls, node=node))
+
+    # ---- assignment
+
+    def run_Assign(self, node: ast.Assign) -> None:
+        value = self.eval(node.value)
+        for target in node.targets:
+            self.assign(target, value, node.value)
+
+    def run_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.assign(node.target, self.eval(node.value), node.value)
+
+    def run_AugAssign(self, node: ast.AugAssign) -> None:
+        target = node.target
+        if isinstance(target, ast.Subscript):
+            self.assign(target, self.combine(node.op, self.eval(target), self.eval(node.value), node), node.value)
+            return
+        old = self.eval(target)
+        new = self.eval(node.value)
+        for ref in old.refs:
+            if isinstance(ref, Sequence) and isinstance(node.op, ast.Add):
+                for item in self.iterate_items(new):
+                    ref.add(item)
+                    self.log_mutation(ref, item)
+                return
+            if isinstance(ref, Array):
+                self.write_array(ref, target, new, node)
+                return
+        self.assign(target, self.combine(node.op, old, new, node), node.value)
+
+    def combine(self, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
+        raise NotImplementedError
+
+    def iterate_items(self, value: Value) -> list[Value]:
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, value: Value, origin: ast.expr | None = None) -> None:
+        if isinstance(target, ast.Name):
+            self.label(value, target.id)
+            self.scope.bind(target.id, value)
+            self.note(target, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self.unpack(target.elts, value)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, Value(Kind.CONTAINER, ref=Sequence("list", None, self.element(value, target))))
+        elif isinstance(target, ast.Attribute):
+            self.assign_attribute(target, value)
+        elif isinstance(target, ast.Subscript):
+            self.assign_item(target, value)
+
+    def label(self, value: Value, name: str) -> None:
+        for ref in value.refs:
+            if isinstance(ref, Source) and not ref.label:
+                ref.label = name
+
+    def unpack(self, targets: list[ast.expr], value: Value) -> None:
+        ref = value.ref
+        items = ref.items if isinstance(ref, Sequence) else None
+        if items is not None and len(items) == len(targets) and not any(isinstance(t, ast.Starred) for t in targets):
+            for target, item in zip(targets, items):
+                self.assign(target, item)
+            return
+        if value.alts and all(isinstance(a.ref, Sequence) and a.ref.items and len(a.ref.items) == len(targets) for a in value.alts):
+            for i, target in enumerate(targets):
+                self.assign(target, join_all(a.ref.items[i] for a in value.alts))
+            return
+        for i, target in enumerate(targets):
+            if items is not None and i < len(items) and not any(isinstance(t, ast.Starred) for t in targets[: i + 1]):
+                self.assign(target, items[i])
+            else:
+                self.assign(target, self.element(value, target))
+
+    def element(self, value: Value, node: ast.AST) -> Value:
+        """One element of whatever can be iterated."""
+        found: list[Value] = []
+        for ref in value.refs:
+            if isinstance(ref, Sequence):
+                found.append(ref.element())
+            elif isinstance(ref, Mapping):
+                found.append(Value(Kind.NUMBER))
+            elif isinstance(ref, Dataset):
+                found.append(ref.element)
+            elif isinstance(ref, Weights):
+                found.append(self.weight_of(ref, node))
+            elif isinstance(ref, Instance):
+                found.append(self.iterate_instance(value, ref, node))
+        if found:
+            return join_all(found)
+        whole = self.refresh(value, node)
+        if whole.kind & Kind.SHAPE:
+            return Value(Kind.SHAPE)
+        kind = whole.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
+        if kind & Kind.VARIABLE:
+            kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR
+        return Value(kind, self.live_of(whole), whole.lost, dtype=whole.dtype, node=node)
+
+    def weight_of(self, weights: Weights, node: ast.AST) -> Value:
+        owner = weights.owner
+        lost = getattr(owner, "written", NO_LOST)
+        if isinstance(owner, Var):
+            return self.refresh(Value(Kind.VARIABLE, ref=owner), node)
+        return Value(Kind.VARIABLE, self.read_source(owner, node), lost, ref=WeightOf(owner.label, owner.spot, owner=owner), node=node)
+
+    def iterate_instance(self, value: Value, instance: Instance, node: ast.AST) -> Value:
+        return UNKNOWN
+
+    def refresh(self, value: Value, node: ast.AST) -> Value:
+        """What reading a Variable or buffer gives now."""
+        ref = value.ref
+        if isinstance(ref, Array):
+            if ref.buffer is not None:
+                self.use(ref.buffer, Role.READ, node, bool(ref.lost))
+            if ref.lost - value.lost:
+                return value.with_(lost=value.lost | ref.lost)
+            return value
+        if isinstance(ref, Var):
+            if ref.buffer is not None:
+                self.use(ref.buffer, Role.READ, node, bool(ref.stored))
+            live = frozenset() if ref.integer else self.read_source(ref, node)
+            return Value(Kind.VARIABLE, live, ref.stored, ref=ref, dtype="int" if ref.integer else value.dtype, node=node)
+        return value
+
+    def use(self, buffer: Any, role: Role, node: ast.AST, carries: bool) -> None:
+        if isinstance(node, ast.expr):
+            buffer.add(Use(role, self.spot(node), self.statement, carries))
+
+    def assign_attribute(self, target: ast.Attribute, value: Value) -> None:
+        owner = self.eval(target.value)
+        name = target.attr
+        label = self.text(target)
+        for ref in value.refs:
+            if isinstance(ref, Source) and (not ref.label or "." not in ref.label and label.startswith("self.")):
+                ref.label = label
+        for ref in owner.refs:
+            if isinstance(ref, Instance):
+                old = ref.attrs.get(name)
+                if old is not None and (self.frame.branch_depth > 0 or len(owner.refs) > 1):
+                    ref.attrs[name] = join(old, value)
+                else:
+                    ref.attrs[name] = value
+                self.log_mutation(ref, value)
+        self.note(target, value)
+
+    def assign_item(self, target: ast.Subscript, value: Value) -> None:
+        owner = self.eval_place(target.value)
+        index = self.eval_index(target.slice)
+        for ref in owner.refs:
+            if isinstance(ref, Array):
+                self.write_array(ref, target.value, value, self.statement, index)
+            elif isinstance(ref, Sequence):
+                const = index.const
+                if isinstance(const, int) and ref.items is not None and -len(ref.items) <= const < len(ref.items) and not self.frame.branch_depth:
+                    ref.items[const] = value
+                else:
+                    ref.forget()
+                    ref.rest = value if ref.rest is None else join(ref.rest, value)
+                self.log_mutation(ref, value)
+            elif isinstance(ref, Mapping):
+                if index.const is not MISSING and isinstance(index.const, (str, int, float, bool)) and not self.frame.branch_depth:
+                    ref.items[index.const] = value
+                else:
+                    ref.rest = value if ref.rest is None else join(ref.rest, value)
+                self.log_mutation(ref, value)
+        self.note(target, value)
+
+    def eval_place(self, node: ast.expr) -> Value:
+        """An expression that is about to be written into: not a read of its content."""
+        return self.eval(node)
+
+    def eval_index(self, node: ast.expr) -> Value:
+        return self.eval(node)
+
+    def write_array(self, array: Array, place: ast.expr, value: Value, node: ast.AST, index: Value | None = None) -> None:
+        base: ast.expr = place
+        while isinstance(base, ast.Subscript):
+            base = base.value
+        carries = bool(self.live_of(value))
+        self.use(array.buffer, Role.WRITE, base, carries)
+        lost = self.cut(How.ARRAY_WRITE, node, [value], self.text(place), buffer=array.buffer)
+        if lost:
+            array.lost = array.lost | lost
+            self.log_mutation(array, value)
+
+    # ---- branches and loops
+
+    def run_If(self, node: ast.If) -> str | None:
+        test = self.eval(node.test)
+        truth = self.truth(test)
+        if truth is not None:
+            return self.run(node.body if truth else node.orelse)
+        on_data, lost = self.predicate(test, node.test, How.PREDICATE)
+        return self.branch(node.test, [(node.body, self.narrow(node.test, True)), (node.orelse, self.narrow(node.test, False))], on_data, lost)
+
+    def narrow(self, test: ast.expr, holds: bool) -> dict[str, Value]:
+        """What a test tells about names: nothing yet but that a name is None."""
+        if (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and isinstance(test.left, ast.Name)
+            and isinstance(test.comparators[0], ast.Constant)
+            and test.comparators[0].value is None
+        ):
+            is_none = isinstance(test.ops[0], ast.Is) == holds
+            if is_none and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+                return {test.left.id: NONE}
+        return {}
+
+    def branch(
+        self,
+        test: ast.expr,
+        bodies: list[tuple[list[ast.stmt], dict[str, Value]]],
+        on_data: bool,
+        lost: frozenset[Lost],
+        how: How = How.PREDICATE,
+    ) -> str | None:
+        frame, scope = self.frame, self.scope
+        before = scope.vars
+        outcomes: list[tuple[str | None, dict[str, Value], list[tuple[Any, Value]]]] = []
+        marks = [len(frame.returns)]
+        frame.branch_depth += 1
+        for body, narrowed in bodies:
+            scope.vars = {**before, **narrowed}
+            self.branch_log.append([])
+            try:
+                ended = self.run(body)
+            finally:
+                log = self.branch_log.pop()
+            outcomes.append((ended, scope.vars, log))
+            marks.append(len(frame.returns))
+        frame.branch_depth -= 1
+        if on_data and marks[-1] > marks[0]:
+            frame.predicated.append(PredicatedReturn(test, lost, marks[0], marks[1], marks[-1]))
+        going = [(vars_, log) for ended, vars_, log in outcomes if ended is None]
+        if not going:
+            scope.vars = outcomes[0][1]
+            kinds = {ended for ended, _, _ in outcomes}
+            return "return" if kinds == {"return"} else outcomes[0][0]
+        scope.vars = self.meet([vars_ for vars_, _ in going], before, test, on_data and len(going) > 1, lost, how)
+        if on_data:
+            self.meet_mutations([log for _, log in going], test, lost, how)
+        return None
+
+    def meet(
+        self,
+        ways: list[dict[str, Value]],
+        before: dict[str, Value],
+        test: ast.expr,
+        chosen: bool,
+        lost: frozenset[Lost],
+        how: How,
+    ) -> dict[str, Value]:
+        merged: dict[str, Value] = {}
+        for name in dict.fromkeys(n for way in ways for n in way):
+            values = [way[name] for way in ways if name in way]
+            value = join_all(values)
+            old = before.get(name)
+            if chosen and len(values) == len(ways) and any(v is not old for v in values):
+                tags = lost
+                for other in values[1:]:
+                    tags |= self.exclusive(values[0], other, test, how)
+                if tags and not isinstance(value.ref, (Function, ClassObject, Api)):
+                    value = self.tagged(value, tags)
+            merged[name] = value
+        return merged
+
+    @staticmethod
+    def tagged(value: Value, tags: frozenset[Lost]) -> Value:
+        return value.with_(lost=value.lost | tags)
+
+    def meet_mutations(self, logs: list[list[tuple[Any, Value]]], test: ast.expr, lost: frozenset[Lost], how: How) -> None:
+        containers = list(dict.fromkeys(c for log in logs for c, _ in log if isinstance(c, (Sequence, Mapping))))
+        for container in containers:
+            sides = [[v for c, v in log if c is container] for log in logs]
+            tags = lost
+            if len(sides) > 1 and all(sides):
+                first = join_all(sides[0])
+                for other in sides[1:]:
+                    tags |= self.exclusive(first, join_all(other), test, how)
+            elif any(sides):
+                only = join_all([v for side in sides for v in side])
+                tags |= self.exclusive(only, Value(), test, how)
+            if tags:
+                if isinstance(container, Sequence):
+                    container.forget()
+                container.rest = self.tagged(container.rest or Value(), tags)
+
+    def run_Match(self, node: Any) -> str | None:
+        subject = self.eval(node.subject)
+        on_data, lost = self.predicate(subject, node.subject, How.PREDICATE)
+        for case in node.cases:
+            for pattern in ast.walk(case.pattern):
+                name = getattr(pattern, "name", None)
+                if isinstance(name, str):
+                    self.scope.bind(name, subject)
+        bodies = [(case.body, {}) for case in node.cases]
+        if not any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases):
+            bodies.append(([], {}))
+        return self.branch(node.subject, bodies, on_data, lost)
+
+    def run_For(self, node: ast.For | ast.AsyncFor) -> str | None:
+        iterable = self.eval(node.iter)
+        return self.loop(node, lambda: self.assign(node.target, self.element(iterable, node.iter)))
+
+    run_AsyncFor = run_For
+
+    def run_While(self, node: ast.While) -> str | None:
+        def head() -> None:
+            test = self.eval(node.test)
+            on_data, lost = self.predicate(test, node.test, How.PREDICATE_LOOP)
+            if lost and not isinstance(node.test, ast.Constant):
+                for name, value in list(self.scope.vars.items()):
+                    if value is not before.get(name) and value.kind & (NUMERIC | Kind.UNKNOWN):
+                        self.scope.vars[name] = self.tagged(value, lost)
+
+        before = dict(self.scope.vars)
+        ended = self.loop(node, head)
+        head()
+        return ended
+
+    def loop(self, node: Any, head: Any) -> str | None:
+        frame, scope = self.frame, self.scope
+        saved_exits, frame.exits = frame.exits, []
+        before = scope.vars
+        merged = dict(before)
+        for _ in range(MOST_LOOP_PASSES):
+            scope.vars = dict(merged)
+            head()
+            self.run(node.body)
+            after = scope.vars
+            new: dict[str, Value] = {}
+            changed = False
+            for name in dict.fromkeys([*merged, *after]):
+                a, b = merged.get(name), after.get(name)
+                value = b if a is None else a if b is None else join(a, b)
+                assert value is not None
+                if a is None or not same(a, value):
+                    changed = changed or a is not None
+                new[name] = value
+            merged = new
+            if not changed:
+                break
+        for exit_vars in frame.exits:
+            for name, value in exit_vars.items():
+                old = merged.get(name)
+                merged[name] = value if old is None else join(old, value)
+        frame.exits = saved_exits
+        # names that the body always assigns keep their last value: the loop is taken to run
+        for name, value in after.items():
+            old = before.get(name)
+            if old is not None and old.kind & Kind.NUMBER and old.const is None and value.kind & (NUMERIC | Kind.CONTAINER):
+                merged[name] = value
+        scope.vars = merged
+        if node.orelse:
+            return self.run(node.orelse)
+        return None
+
+    def run_With(self, node: ast.With | ast.AsyncWith) -> str | None:
+        pushed: list[Tape] = []
+        removed: list[list[Tape]] = []
+        for item in node.items:
+            value = self.eval(item.context_expr)
+            tape = value.ref
+            if isinstance(tape, Tape):
+                self.tapes.append(tape)
+                pushed.append(tape)
+            elif isinstance(tape, Stopped):
+                removed.append(list(self.tapes))
+                self.tapes = [t for t in self.tapes if t is not tape.tape]
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, value)
+                if isinstance(tape, Tape) and isinstance(item.optional_vars, (ast.Name, ast.Attribute)):
+                    tape.label = self.text(item.optional_vars)
+        try:
+            return self.run(node.body)
+        finally:
+            for tapes in reversed(removed):
+                self.tapes = tapes
+            for tape in pushed:
+                if tape in self.tapes:
+                    self.tapes.remove(tape)
+
+    run_AsyncWith = run_With
+
+    def run_Try(self, node: Any) -> str | None:
+        scope = self.scope
+        before = dict(scope.vars)
+        self.frame.branch_depth += 1
+        ended = self.run(node.body)
+        if not ended and node.orelse:
+            ended = self.run(node.orelse)
+        ways = [] if ended else [scope.vars]
+        first = scope.vars
+        for handler in node.handlers:
+            scope.vars = {k: join(before[k], first[k]) if k in before and k in first else (first.get(k) or before[k]) for k in {**before, **first}}
+            if handler.name:
+                scope.vars[handler.name] = Value(Kind.OBJECT)
+            if not self.run(handler.body):
+                ways.append(scope.vars)
+        self.frame.branch_depth -= 1
+        scope.vars = self.meet(ways, before, ast.Constant(None), False, NO_LOST, How.PREDICATE) if ways else first
+        final = self.run(node.finalbody)
+        return final or (ended if not ways else None)
+
+    run_TryStar = run_Try
+
+
+@dataclass(eq=False)
+class Stopped:
+    """`tape.stop_recording()`."""
+
+    tape: Tape

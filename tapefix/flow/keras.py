@@ -1,0 +1,462 @@
+"""Keras: layers, models, losses, and the training loop that `compile` and `fit` stand for."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tapefix.flow import operations as ops
+from tapefix.flow.calls import Arguments
+from tapefix.flow.facts import How
+from tapefix.flow.library import Library
+from tapefix.flow.values import (
+    ANY_TAPE,
+    MISSING,
+    NONE,
+    NUMERIC,
+    UNKNOWN,
+    Api,
+    Bound,
+    Dep,
+    Function,
+    Instance,
+    Kind,
+    Layer,
+    Lost,
+    Mapping,
+    Sequence,
+    Source,
+    Tape,
+    Value,
+    Var,
+    flat,
+    join_all,
+)
+
+_OBJECT_MODULES = ("optimizers", "callbacks", "initializers", "regularizers", "constraints", "mixed_precision", "preprocessing", "datasets")
+
+
+class Keras(Library):
+    def call_keras(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        if path.startswith("backend."):
+            return self.call_backend(tail, given, node)
+        if path.startswith("ops."):
+            if tail == "convert_to_numpy":
+                return self.away(How.TO_NUMPY, node, given.all[:1], "convert_to_numpy")
+            if tail == "array":
+                return self.carry(node, given.all[:1])
+            return self.call_tensorflow(path[4:] or tail, tail, given, node)
+        if path.startswith("random."):
+            return self.call_tensorflow(path, tail, given, node)
+        if path.startswith(("losses.", "metrics.")) or "metrics" in path.split("."):
+            return self.loss_or_metric(path, tail, given, node)
+        if path.startswith(_OBJECT_MODULES):
+            return Value(Kind.OBJECT | Kind.UNKNOWN)
+        if path.startswith("activations."):
+            return self.carry(node, given.all)
+        if path.startswith("utils."):
+            if tail == "to_categorical":
+                return self.away(How.NUMPY_CALL, node, given.all, "to_categorical", weak=True)
+            if tail == "normalize":
+                return self.away(How.NUMPY_CALL, node, given.all, "keras.utils.normalize")
+            return UNKNOWN
+        if tail in ("Input", "InputLayer"):
+            source = Source("input", self.spot(node), assumed=True)
+            return Value(Kind.TENSOR, frozenset({Dep(source, frozenset({ANY_TAPE}), self.spot(node))}), node=node)
+        if tail == "Variable":
+            return self.tf_Variable(path, given, node)
+        if tail in ("Sequential",):
+            layers = given.get(0, "layers")
+            layer = Layer("", self.spot(node), api=tail)
+            if layers is not None and isinstance(layers.ref, Sequence):
+                layer.children = list(layers.ref.items) if layers.ref.items is not None else [layers.ref.element()]
+            return Value(Kind.OBJECT, ref=layer, node=node)
+        if tail in ("Model", "Functional"):
+            return self.functional(given, node)
+        if tail == "custom_gradient":
+            return self.tf_custom_gradient(path, given, node)
+        if tail == "StatelessScope":
+            return UNKNOWN
+        if path.startswith(("layers.", "applications.", "models.")) or tail[:1].isupper():
+            return self.make_layer(tail, path, given, node)
+        return UNKNOWN
+
+    def make_layer(self, tail: str, path: str, given: Arguments, node: ast.AST) -> Value:
+        if tail in ("load_model", "clone_model", "model_from_json"):
+            return Value(Kind.OBJECT, ref=Layer("", self.spot(node), api=tail), node=node)
+        if path.startswith("layers.") and tail[:1].islower():
+            return self.carry(node, given.all)  # functional forms: layers.add([...])
+        layer = Layer("", self.spot(node), api=tail, weights=tail not in ops.LAYERS_WITHOUT_WEIGHTS)
+        if tail == "Lambda" and given.all:
+            layer.function = given.get(0, "function")
+        if tail in ops.WRAPPERS and given.all:
+            inner = given.args[0] if given.args else next(iter(given.keywords.values()))
+            layer.children = list(inner.ref.items) if isinstance(inner.ref, Sequence) and inner.ref.items else [inner]
+        return Value(Kind.OBJECT, ref=layer, node=node)
+
+    def functional(self, given: Arguments, node: ast.AST) -> Value:
+        outputs = given.get(1, "outputs")
+        layer = Layer("", self.spot(node), api="Model", template=outputs)
+        return Value(Kind.OBJECT, ref=layer, node=node)
+
+    def keras_base_init(self, instance: Instance, given: Arguments, node: ast.AST) -> None:
+        outputs = given.get(1, "outputs")
+        if outputs is not None and instance.cls is not None and instance.cls.derives("Model", "Functional"):
+            instance.attrs["*functional"] = Value(Kind.OBJECT, ref=Layer("", self.spot(node), api="Model", template=outputs))
+
+    # ------------------------------------------------------------------------------------------- calling layers
+
+    def call_Layer(self, value: Value, layer: Layer, given: Arguments, node: ast.AST) -> Value:
+        inputs = given.args[:1] or [v for k, v in given.keywords.items() if k not in ("training", "mask")]
+        if layer.opaque:
+            for arg in given.all:
+                self.called_back(arg, node)
+            return Value(Kind.UNKNOWN, self.live_of(*given.all) | self.read_source(layer, node), self.lost_of(*given.all) | layer.written, node=node)
+        if layer.function is not None:
+            result = self.call(layer.function, Arguments(given.args[:1], {}), node)
+            return result
+        if layer.api == "Sequential":
+            current = inputs[0] if inputs else UNKNOWN
+            for child in layer.children:
+                if isinstance(child.ref, Source):
+                    current = self.call(child, Arguments([current], {}), node)
+                elif child.kind & Kind.TENSOR:  # an Input among the layers
+                    continue
+                else:
+                    current = self.carry(node, [current])
+            return self.tagged(current, layer.written) if layer.written else current
+        if layer.template is not None:
+            return self.call_functional(layer, given, node)
+        if layer.children:
+            return self.call_wrapper(layer, given, node)
+        live = self.read_source(layer, node) if layer.weights else frozenset()
+        lost = self.lost_of(*given.all) | layer.written
+        if layer.api in ops.LAYERS_THAT_LOOK_UP:
+            whole = flat(join_all(inputs)) if inputs else UNKNOWN
+            lost = frozenset(x.weakened() for x in self.cut(How.INTEGER_CAST, node, [whole], layer.api + " lookup", weak=True)) | layer.written
+            if layer.api not in ("Embedding",):
+                live = frozenset()
+            return Value(Kind.TENSOR, live, lost, node=node)
+        result = Value(Kind.TENSOR, live | self.live_of(*given.all), lost, node=node)
+        if layer.api in ("LSTM", "GRU", "RNN", "SimpleRNN", "LSTMCell", "GRUCell", "Bidirectional", "ConvLSTM2D", "SimpleRNNCell"):
+            return self.sequence_of(result, node)
+        return result
+
+    def sequence_of(self, result: Value, node: ast.AST) -> Value:
+        """A recurrent layer gives a tensor, or a tuple of tensors: both unpack to the same."""
+        parent = self.statement
+        target = parent.targets[0] if isinstance(parent, ast.Assign) and parent.targets else None
+        if isinstance(target, (ast.Tuple, ast.List)) and isinstance(parent, ast.Assign) and parent.value is node:
+            return Value(Kind.CONTAINER, ref=Sequence("tuple", None, result), node=node)
+        return result
+
+    def call_wrapper(self, layer: Layer, given: Arguments, node: ast.AST) -> Value:
+        child = layer.children[0]
+        if isinstance(child.ref, Instance) and layer.api == "RNN":
+            states = Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR)))
+            cell = [self.call(c, Arguments([given.args[0] if given.args else UNKNOWN, states], {}), node) for c in layer.children]
+            return flat(join_all(cell)).with_(kind=Kind.TENSOR, ref=None, alts=())
+        results = [self.call(c, given, node) for c in layer.children if isinstance(c.ref, Source)]
+        if not results:
+            return self.carry(node, given.all)
+        return flat(join_all(results)).with_(kind=Kind.TENSOR, ref=None, alts=())
+
+    def call_functional(self, layer: Layer, given: Arguments, node: ast.AST) -> Value:
+        """A model made of Keras tensors: its outputs, with what was an Input replaced by what is given now."""
+        args_live = self.live_of(*given.all)
+        args_lost = self.lost_of(*given.all)
+
+        def fill(value: Value) -> Value:
+            if isinstance(value.ref, Sequence) and value.ref.items is not None:
+                return value.with_(ref=Sequence(value.ref.type, [fill(v) for v in value.ref.items]))
+            if isinstance(value.ref, Mapping):
+                return value.with_(ref=Mapping({k: fill(v) for k, v in value.ref.items.items()}))
+            whole = flat(value)
+            through = any(d.source.assumed for d in whole.live)
+            active = frozenset(self.tapes) or frozenset()
+            spot = self.spot(node)
+            live = frozenset(Dep(d.source, active | ({ANY_TAPE} if not active and self.building else frozenset()), spot) for d in whole.live if not d.source.assumed)
+            live |= self.read_source(layer, node)
+            if through:
+                live |= args_live
+            lost: set[Lost] = set()
+            for x in whole.lost:
+                if x.source.assumed:
+                    lost |= {Lost(x.site, d.source, d.tapes, x.weak) for d in args_live}
+                else:
+                    lost.add(Lost(x.site, x.source, active, x.weak))
+            return Value(Kind.TENSOR, live, frozenset(lost) | (args_lost if through else frozenset(y.weakened() for y in args_lost)) | layer.written, node=node)
+
+        assert layer.template is not None
+        return fill(layer.template)
+
+    building = True
+
+    # ------------------------------------------------------------------------------------------- methods
+
+    def method_of_Layer(self, receiver: Value, layer: Layer, name: str, given: Arguments, node: ast.AST) -> Value | None:
+        return self.model_method(receiver, layer, name, given, node)
+
+    def method_of_Instance(self, receiver: Value, instance: Instance, name: str, given: Arguments, node: ast.AST) -> Value | None:
+        if name in ("add_weight", "add_variable"):
+            kind = given.keywords.get("dtype")
+            trainable = given.keywords.get("trainable")
+            variable = Var("", self.spot(node), integer=False, trainable=trainable is None or trainable.const is not False)
+            variable.integer = kind is not None and isinstance(kind.const, str) and kind.const.startswith(("int", "uint"))
+            if isinstance(node, ast.expr):
+                from tapefix.flow.facts import Buffer, Role
+
+                variable.buffer = Buffer("variable", self.spot(node))
+                self.use(variable.buffer, Role.MADE, node, False)
+            label = given.keywords.get("name") or (given.args[0] if given.args else None)
+            if label is not None and isinstance(label.const, str):
+                variable.label = label.const
+            value = Value(Kind.VARIABLE, ref=variable, node=node)
+            instance.attrs.setdefault(f"*{id(node)}", value)
+            return value
+        if name == "add_loss" and given.args:
+            value = given.args[0]
+            if isinstance(value.ref, (Function, Bound)):
+                value = self.call(value, Arguments([], {}), node)
+            instance.losses.append(value)
+            self.loss_reached(value, [instance], node, "add_loss")
+            return NONE
+        if name in ("add_metric",):
+            return NONE
+        if instance.is_keras() or name in ("fit", "compile", "predict", "get_weights", "set_weights"):
+            return self.model_method(receiver, instance, name, given, node)
+        return None
+
+    def model_method(self, receiver: Value, model: Any, name: str, given: Arguments, node: ast.AST) -> Value | None:
+        if name in ops.PREDICTING:
+            if getattr(model, "opaque", False) and not self.used_as_model(model):
+                return None
+            saved, result = self.tapes, self.call(receiver, Arguments(given.args[:1], {}), node)
+            self.tapes = saved
+            if name in ("evaluate", "test_on_batch"):
+                return Value(Kind.NUMBER, lost=self.cut(How.PREDICT, node, [result], f".{name}()", lost=tuple(getattr(node, "args", ()))))
+            lost = self.cut(How.PREDICT, node, [result], f".{name}()", lost=tuple(getattr(node, "args", ())))
+            if isinstance(result.ref, Sequence) and result.ref.items is not None:
+                return Value(Kind.CONTAINER, ref=Sequence("list", [Value(Kind.ARRAY, lost=lost) for _ in result.ref.items]))
+            return Value(Kind.ARRAY, lost=lost, node=node)
+        if name in ("get_weights", "get_config"):
+            if name == "get_config":
+                return UNKNOWN
+            live = self.read_source(model, node)
+            for source in self.reach(model):
+                live |= self.read_source(source, node)
+            value = Value(Kind.ARRAY, live)
+            lost = self.cut(How.WEIGHTS_COPIED, node, [value], ".get_weights()") | model.written
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.ARRAY, lost=lost)), node=node)
+        if name == "set_weights" and given.args:
+            lost = self.cut(How.WEIGHTS_COPIED, self.statement if isinstance(self.statement, ast.Expr) else node, given.args[:1], ".set_weights()")
+            model.written = lost
+            return NONE
+        if name == "add" and isinstance(model, Layer) and given.args:
+            model.children.append(given.args[0])
+            self.log_mutation(model, given.args[0])
+            return NONE
+        if name == "get_layer":
+            if isinstance(model, Layer) and model.children:
+                return join_all(model.children)
+            if isinstance(model, Layer):
+                return Value(Kind.UNKNOWN, ref=self.opaque_child(model, "layer", node))
+            return UNKNOWN
+        if name == "compile":
+            return self.compiled(receiver, model, given, node)
+        if name in ("fit", "train_on_batch", "fit_generator"):
+            return self.fitted(receiver, model, given, node)
+        if name in ("train_step", "compute_loss", "test_step") and given.args:
+            return self.carry(node, given.all, Kind.UNKNOWN)
+        if name in ("stateless_call", "call", "__call__"):
+            args = given.args[2:] if name == "stateless_call" else given.args
+            result = self.call(receiver, Arguments(args, {}), node)
+            if name == "stateless_call":
+                weights = flat(given.args[0]) if given.args else UNKNOWN
+                output = self.carry(node, [weights, *args])
+                return Value(Kind.CONTAINER, ref=Sequence("tuple", [output, Value(Kind.CONTAINER, ref=Sequence("list", None, UNKNOWN))]), node=node)
+            return result
+        if name in ("build", "summary", "save", "save_weights", "load_weights", "reset_states", "reset_state", "compute_output_shape", "count_params", "adapt"):
+            return Value(Kind.SHAPE) if name.startswith("compute") else NONE
+        if getattr(model, "opaque", False):
+            for arg in given.all:
+                self.called_back(arg, node)
+            child = self.opaque_child(model, name, node)
+            return Value(Kind.UNKNOWN, self.live_of(*given.all) | self.read_source(child, node), self.lost_of(*given.all), node=node)
+        if name in ("update_state", "result", "apply_gradients", "minimize") or not isinstance(model, Layer):
+            if name == "minimize":
+                return self.minimize(given, node)
+            return None
+        return self.carry(node, given.all, Kind.UNKNOWN)
+
+    def used_as_model(self, layer: Layer) -> bool:
+        return not layer.opaque
+
+    def loss_or_metric(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        metric = "metrics" in path.split(".") and any(word in tail for word in ops.METRIC_FUNCTIONS)
+        if tail[:1].isupper():
+            if tail in ("Loss", "Metric"):
+                return Value(Kind.OBJECT | Kind.UNKNOWN)
+            return Value(Kind.OBJECT, ref=LossObject(metric or path.startswith("metrics."), tail))
+        if metric:
+            return Value(Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, tail), node=node)
+        if tail == "get":
+            return Value(Kind.OBJECT, ref=LossObject(path.startswith("metrics."), "get"))
+        return self.labelled(given.all, node)
+
+    def call_LossObject(self, value: Value, loss: LossObject, given: Arguments, node: ast.AST) -> Value:
+        if loss.metric:
+            return Value(Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, f"keras.metrics.{loss.name}"), node=node)
+        result = self.labelled(given.all, node)
+        result.reduced = True
+        return result
+
+    def method_of_LossObject(self, receiver: Value, loss: LossObject, name: str, given: Arguments, node: ast.AST) -> Value | None:
+        if loss.metric:
+            if name == "update_state":
+                loss.seen = Value(Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, f"keras.metrics.{loss.name}"))
+                return NONE
+            if name == "result":
+                return loss.seen or Value(Kind.TENSOR)
+            return NONE
+        return self.call_LossObject(receiver, loss, given, node) if name in ("call", "__call__") else None
+
+    # ------------------------------------------------------------------------------------------- backend
+
+    def call_backend(self, tail: str, given: Arguments, node: ast.AST) -> Value:
+        if tail in ("eval", "get_value", "batch_get_value"):
+            return self.away(How.TO_NUMPY, node, given.all[:1], f"K.{tail}")
+        if tail in ("variable",):
+            return self.tf_Variable("Variable", given, node)
+        if tail == "function":
+            return UNKNOWN
+        if tail == "gradients":
+            return UNKNOWN
+        if tail in ("set_value", "update", "update_add", "update_sub", "moving_average_update") and len(given.args) > 1:
+            target, value = given.args[0], given.args[1]
+            handler = getattr(self, "method_of_" + type(target.ref).__name__, None)
+            if handler is not None and isinstance(target.ref, (Var,)):
+                handler(target, target.ref, "assign", Arguments([value], {}), node)
+            return target
+        if tail in ("learning_phase", "image_data_format", "floatx", "epsilon", "clear_session", "set_floatx", "int_shape", "ndim", "set_learning_phase"):
+            return Value(Kind.NUMBER)
+        if tail in ("switch",):
+            return self.chosen(given.args[0] if given.args else UNKNOWN, [v if v.kind & NUMERIC else self.call(v, Arguments([], {}), node) for v in given.args[1:]], node, exclusive=False)
+        if tail == "rnn" and len(given.args) >= 2:
+            step, inputs = given.args[0], given.args[1]
+            states = given.args[2] if len(given.args) > 2 else UNKNOWN
+            return self.call(step, Arguments([self.element(inputs, node), states], {}), node)
+        if tail in ("binary_crossentropy", "categorical_crossentropy", "sparse_categorical_crossentropy"):
+            return self.labelled(given.all, node)
+        if tail in ("random_normal", "random_uniform", "random_bernoulli", "truncated_normal"):
+            return Value(Kind.TENSOR)
+        if tail == "constant":
+            return self.tf_constant("constant", given, node)
+        return self.call_tensorflow(tail, tail, given, node)
+
+    # ------------------------------------------------------------------------------------------- fit
+
+    def loss_reached(self, value: Value, owners: list[Any] | None, node: ast.AST, what: str) -> None:
+        raise NotImplementedError
+
+    def reach(self, owner: Any) -> set[Source]:
+        raise NotImplementedError
+
+    def compiled(self, receiver: Value, model: Any, given: Arguments, node: ast.AST) -> Value:
+        loss = given.get(1, "loss")
+        if isinstance(model, Instance) and model.cls is not None and model.cls.find("compile"):
+            return NONE
+        if loss is None or isinstance(loss.const, str):
+            model.compiled = loss or NONE
+            if not self.has_train_step(model):
+                self.keras_run(receiver, model, None, node)
+            return NONE
+        model.compiled = loss
+        if not self.has_train_step(model):
+            self.keras_run(receiver, model, loss, node)
+        return NONE
+
+    @staticmethod
+    def has_train_step(model: Any) -> bool:
+        return isinstance(model, Instance) and model.cls is not None and model.cls.find("train_step") is not None
+
+    def keras_run(self, receiver: Value, model: Any, loss: Value | None, node: ast.AST) -> None:
+        """What `fit` does with each batch, under a tape of Keras's own."""
+        if getattr(model, "opaque", False):
+            prediction = Value(Kind.TENSOR, frozenset())
+        tape = Tape(node, "fit")
+        self.tapes.append(tape)
+        try:
+            prediction = self.call(receiver, Arguments([Value(Kind.TENSOR)], {}), node)
+            if not prediction.kind & (Kind.TENSOR | Kind.CONTAINER):
+                prediction = prediction.with_(kind=prediction.kind | Kind.TENSOR)
+            results = self.losses_of(loss, prediction, node)
+            for result in results:
+                self.loss_reached(result, [model], node, "loss")
+        finally:
+            self.tapes.remove(tape)
+
+    def losses_of(self, loss: Value | None, prediction: Value, node: ast.AST) -> list[Value]:
+        if loss is None or (loss.const is not MISSING and not isinstance(loss.ref, (Sequence, Mapping))):
+            return [prediction]
+        if isinstance(loss.ref, Mapping):
+            return [r for v in loss.ref.items.values() for r in self.losses_of(v, self.one_output(prediction), node)]
+        if isinstance(loss.ref, Sequence):
+            return [r for v in self.iterate_items(loss) for r in self.losses_of(v, self.one_output(prediction), node)]
+        return [self.call_loss(loss, prediction, node)]
+
+    def one_output(self, prediction: Value) -> Value:
+        return flat(prediction).with_(ref=None, alts=(), kind=Kind.TENSOR) if isinstance(prediction.ref, (Sequence, Mapping)) else prediction
+
+    def call_loss(self, loss: Value, prediction: Value, node: ast.AST) -> Value:
+        truth = Value(Kind.TENSOR)
+        prediction = self.one_output(prediction)
+        given = Arguments([truth, prediction], {})
+        ref = loss.ref
+        if isinstance(ref, Instance) and ref.cls is not None:
+            found = ref.cls.find("call") or ref.cls.find("__call__")
+            if found is not None and isinstance(found[1].ref, Function):
+                return self.call_function(found[1].ref, [loss, truth, prediction], {}, node)
+        if isinstance(ref, (Function, Bound, LossObject, Api, Layer)):
+            return self.call(loss, given, node)
+        return self.carry(node, [prediction])
+
+    def fitted(self, receiver: Value, model: Any, given: Arguments, node: ast.AST) -> Value:
+        data = given.get(0, "x") or UNKNOWN
+        target = given.get(1, "y")
+        if self.has_train_step(model):
+            batch = self.as_batch(data, target)
+            found = model.cls.find("train_step")
+            self.call_function(found[1].ref, [receiver, batch], {}, node)
+        elif isinstance(model, (Instance, Layer)) and model.compiled is None and not getattr(model, "opaque", False):
+            self.keras_run(receiver, model, None, node)
+        callbacks = given.keywords.get("callbacks")
+        if callbacks is not None:
+            for callback in self.iterate_items(callbacks) if isinstance(callbacks.ref, Sequence) else []:
+                if isinstance(callback.ref, Instance):
+                    callback.ref.attrs.setdefault("model", receiver)
+        return UNKNOWN
+
+    def as_batch(self, data: Value, target: Value | None) -> Value:
+        def tensor(value: Value) -> Value:
+            if isinstance(value.ref, Sequence) and value.ref.items is not None:
+                return Value(Kind.CONTAINER, ref=Sequence("tuple", [tensor(v) for v in value.ref.items]))
+            return Value(Kind.TENSOR)
+
+        from tapefix.flow.values import Dataset
+
+        if isinstance(data.ref, Dataset):
+            return data.ref.element
+        if target is None:
+            return tensor(data)
+        return Value(Kind.CONTAINER, ref=Sequence("tuple", [tensor(data), tensor(target)]))
+
+
+class LossObject:
+    """A loss or metric object of the library."""
+
+    def __init__(self, metric: bool, name: str) -> None:
+        self.metric, self.name = metric, name
+        self.seen: Value | None = None
+
+

@@ -1,0 +1,83 @@
+"""Names: scopes, and what a dotted library name means whatever it was imported as."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tapefix.flow.values import Value
+
+if TYPE_CHECKING:
+    from tapefix.documents.document import Document
+
+#: other spellings of the same library, longest first
+_SPELLINGS = (
+    ("tensorflow.compat.v2.keras", "keras"),
+    ("tensorflow.compat.v1.keras", "keras"),
+    ("tensorflow.python.keras", "keras"),
+    ("tensorflow.contrib", "tensorflow_contrib"),
+    ("tensorflow.keras", "keras"),
+    ("tensorflow.compat.v2", "tensorflow"),
+    ("tensorflow.compat.v1", "tensorflow"),
+    ("tensorflow.python.ops", "tensorflow"),
+    ("tensorflow.python.eager.backprop", "tensorflow"),
+    ("tensorflow.experimental.numpy", "tensorflow.experimental_numpy"),
+    ("keras.src", "keras"),
+    ("keras.api", "keras"),
+    ("tf_keras", "keras"),
+    ("autograd.numpy", "autograd_numpy"),
+)
+
+
+def canonical(name: str) -> str:
+    """The one spelling of a library's dotted name: `tensorflow.compat.v2.keras.layers` -> `keras.layers`."""
+    for spelling, plain in _SPELLINGS:
+        if name == spelling or name.startswith(spelling + "."):
+            return plain + name[len(spelling) :]
+    return name
+
+
+@dataclass(eq=False)
+class ModuleState:
+    """One source file under interpretation."""
+
+    name: str
+    document: Document
+    scope: Scope = None  # type: ignore[assignment]
+    text_traits: frozenset[str] = frozenset()
+
+    @property
+    def filename(self) -> str:
+        return self.document.filename
+
+
+@dataclass(eq=False)
+class Scope:
+    module: ModuleState
+    parent: Scope | None = None
+    kind: str = "module"  # "module", "class", "function"
+    vars: dict[str, Value] = field(default_factory=dict)
+    outer_names: set[str] = field(default_factory=set)  # global and nonlocal
+
+    def lookup(self, name: str) -> Value | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.vars and (scope is self or scope.kind != "class"):
+                return scope.vars[name]
+            scope = scope.parent
+        return None
+
+    def bind(self, name: str, value: Value) -> None:
+        if name in self.outer_names:
+            scope = self.parent
+            while scope is not None:
+                if name in scope.vars or scope.parent is None:
+                    scope.vars[name] = value
+                    return
+                scope = scope.parent
+        self.vars[name] = value
+
+
+def argument_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
+    return [a.arg for a in [*node.args.posonlyargs, *node.args.args]]

@@ -1,0 +1,224 @@
+"""Where a gradient is asked for: which cuts on the way to the target matter."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tapefix.flow.calls import Arguments
+from tapefix.flow.facts import Cut, How, Origin, Target
+from tapefix.flow.keras import Keras
+from tapefix.flow.values import (
+    ANY_TAPE,
+    NONE,
+    UNKNOWN,
+    Bound,
+    CutSite,
+    Function,
+    Instance,
+    Kind,
+    Layer,
+    Lost,
+    Mapping,
+    Sequence,
+    Source,
+    Tape,
+    Value,
+    Var,
+    WeightOf,
+    Weights,
+    flat,
+    parts_of,
+)
+
+#: what is certain even of an input whose dependence on weights is only assumed
+CERTAIN = frozenset(
+    {How.ARRAY_WRITE, How.ARRAY_MADE, How.TO_NUMPY, How.NUMPY_CALL, How.PYTHON_NUMBER, How.VARIABLE_MADE, How.PREDICT, How.VARIABLE_SLICE_WRITE, How.VARIABLE_WRITE, How.PY_FUNCTION, How.FOREIGN_CALL}
+)
+MOST_WEAK = 3
+
+
+class Targets(Keras):
+    cuts: dict[CutSite, Cut]
+
+    # ---- sources
+
+    def reach(self, owner: Any) -> set[Source]:
+        """The owner and everything of it that holds weights."""
+        found: set[Source] = set()
+        todo = [owner]
+        while todo:
+            item = todo.pop()
+            if isinstance(item, Value):
+                todo += [p.ref for p in parts_of(item) if p.ref is not None] + [r for a in item.alts for r in a.refs]
+                if item.live and not isinstance(item.ref, Source):
+                    pass
+                continue
+            if isinstance(item, Source) and item not in found:
+                found.add(item)
+                if isinstance(item, Instance):
+                    todo += list(item.attrs.values())
+                elif isinstance(item, Layer):
+                    todo += list(item.children)
+                    if item.template is not None:
+                        found |= {d.source for d in flat(item.template).live} | {x.source for x in flat(item.template).lost}
+            elif isinstance(item, (Sequence, Mapping)):
+                todo += [item.element()]
+        return found
+
+    def sources_of(self, value: Value | None, tape: Tape | None) -> tuple[set[Source], bool]:
+        """What the gradient is wanted for, and whether that is all known."""
+        if value is None:
+            return set(), False
+        sources: set[Source] = set()
+        exact = True
+        for part in parts_of(value):
+            if not part.refs and not part.tainted and part.kind & Kind.CONTAINER:
+                continue
+            for leaf in part.alts or (part,):
+                if isinstance(leaf.ref, (Sequence, Mapping)):
+                    continue
+                if isinstance(leaf.ref, Weights):
+                    reached = self.reach(leaf.ref.owner)
+                    sources |= reached
+                    if isinstance(leaf.ref.owner, Layer) and leaf.ref.owner.opaque:
+                        exact = exact and True
+                elif isinstance(leaf.ref, WeightOf):
+                    sources.add(leaf.ref.owner)
+                elif isinstance(leaf.ref, Var):
+                    sources.add(leaf.ref)
+                elif tape is not None and id(leaf) in tape.watched:
+                    sources.add(tape.watched[id(leaf)].source)
+                elif tape is None and self.watched_anywhere(leaf):
+                    sources.add(self.watched_anywhere(leaf))  # type: ignore[arg-type]
+                elif isinstance(leaf.ref, Layer):
+                    sources |= self.reach(leaf.ref)
+                    exact = exact and not leaf.ref.opaque
+                else:
+                    exact = False
+        return sources, exact
+
+    def watched_anywhere(self, value: Value) -> Source | None:
+        for tape in self.tapes:
+            if id(value) in tape.watched:
+                return tape.watched[id(value)].source
+        return None
+
+    # ---- targets
+
+    def gradient(self, tape: Tape | None, given: Arguments, node: ast.AST) -> Value:
+        target = given.get(0, "target") or UNKNOWN
+        sources = given.get(1, "sources")
+        found, exact = self.sources_of(sources, tape)
+        if tape is not None:
+            self.unwatched(tape, sources, target, node)
+        self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"))
+        outer = [t for t in self.tapes if t is not tape]
+        saved, self.tapes = self.tapes, outer
+        result = Value(Kind.TENSOR, self.live_of(target), flat(target).lost, node=node)
+        self.tapes = saved
+        if sources is not None and (isinstance(sources.ref, (Sequence, Weights)) or sources.kind is Kind.UNKNOWN):
+            if isinstance(sources.ref, Sequence) and sources.ref.items is not None:
+                return Value(Kind.CONTAINER, ref=Sequence("list", [result for _ in sources.ref.items]), node=node)
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, result), node=node)
+        if sources is not None and isinstance(sources.ref, Mapping):
+            return Value(Kind.CONTAINER, ref=Mapping(dict.fromkeys(sources.ref.items, result), result), node=node)
+        return result
+
+    def minimize(self, given: Arguments, node: ast.AST) -> Value:
+        loss, variables = given.get(0, "loss"), given.get(1, "var_list")
+        tape = given.keywords.get("tape")
+        used = tape.ref if tape is not None and isinstance(tape.ref, Tape) else Tape(node, "minimize")
+        if loss is None:
+            return NONE
+        target = loss
+        if isinstance(loss.ref, (Function, Bound)):
+            self.tapes.append(used)
+            try:
+                target = self.call(loss, Arguments([], {}), node)
+            finally:
+                self.tapes.remove(used)
+        if isinstance(variables.ref if variables else None, (Function, Bound)):
+            variables = self.call(variables, Arguments([], {}), node)  # type: ignore[arg-type]
+        found, exact = self.sources_of(variables, used)
+        self.judge(target, found, exact, used, Target(self.spot(node), "minimize"))
+        return NONE
+
+    def loss_reached(self, value: Value, owners: list[Any] | None, node: ast.AST, what: str) -> None:
+        sources: set[Source] = set()
+        for owner in owners or []:
+            sources |= self.reach(owner)
+        tape = self.tapes[-1] if self.tapes else None
+        if tape is None:
+            return
+        self.judge(value, sources, bool(owners), tape, Target(self.spot(node), what), assumed=True)
+
+    def judge(self, target: Value, sources: set[Source], exact: bool, tape: Tape | None, seen: Target, assumed: bool = False) -> None:
+        whole = flat(target)
+        if not whole.lost and not whole.live:
+            return
+        alive = {d.source for d in whole.live if tape is None or tape in d.tapes or ANY_TAPE in d.tapes}
+        wanted = sources if sources and (exact or sources) else None
+        strong: list[Lost] = []
+        weak: list[Lost] = []
+        for lost in whole.lost:
+            source = lost.source
+            if source.assumed:
+                if lost.site.how in CERTAIN and not lost.weak:
+                    strong.append(lost)
+                continue
+            if wanted is not None and source not in wanted:
+                continue
+            recorded = tape is None or tape in lost.tapes or ANY_TAPE in lost.tapes
+            own = lost.site.variable is not None and (wanted is not None and lost.site.variable in wanted)
+            if recorded and not lost.weak and not own:
+                strong.append(lost)
+            elif wanted is not None and source not in alive:
+                weak.append(lost)
+        for lost in strong:
+            self.report(lost, seen, partial=lost.source in alive)
+        told = {x.source for x in strong}
+        by_source: dict[Source, list[Lost]] = {}
+        for lost in weak:
+            if lost.source not in told:
+                by_source.setdefault(lost.source, []).append(lost)
+        for group in by_source.values():
+            for lost in sorted(group, key=lambda x: getattr(x.site.spot.node, "lineno", 0))[:MOST_WEAK]:
+                self.report(lost, seen, partial=False)
+                told.add(lost.source)
+        if wanted is not None and tape is not None:
+            self.outside(whole, wanted, alive, told, tape, seen)
+
+    def outside(self, whole: Value, wanted: set[Source], alive: set[Source], told: set[Source], tape: Tape, seen: Target) -> None:
+        for dep in whole.live:
+            if dep.source in wanted and dep.source not in alive and dep.source not in told and not dep.source.assumed:
+                site = self.sites.setdefault((How.OUTSIDE_TAPE, id(dep.spot.node)), CutSite(How.OUTSIDE_TAPE, dep.spot, "outside the tape"))
+                self.report(Lost(site, dep.source, dep.tapes), seen, partial=False)
+
+    def unwatched(self, tape: Tape, sources: Value | None, target: Value, node: ast.AST) -> None:
+        """Sources that are plain tensors which the tape does not watch."""
+        if sources is None:
+            return
+        for part in parts_of(sources):
+            for leaf in part.alts or (part,):
+                if leaf.ref is not None or leaf.kind != Kind.TENSOR or leaf.node is None or leaf.lost:
+                    continue
+                if id(leaf) in tape.watched or self.live_of(leaf) or leaf.live:
+                    continue
+                if leaf.dtype in ("int", "bool"):
+                    continue
+                site = self.site(How.UNWATCHED, leaf.node, "not watched")
+                self.report(Lost(site, Source(self.text(leaf.node)[:40], self.spot(leaf.node)), frozenset({tape})), Target(self.spot(node), "gradient"), partial=False)
+
+    def report(self, lost: Lost, seen: Target, partial: bool) -> None:
+        cut = self.cuts.get(lost.site)
+        origin = Origin(lost.source.label or "a weight", lost.source.spot)
+        if cut is None:
+            cut = self.cuts[lost.site] = Cut(lost.site.how, lost.site.spot, lost.site.detail, (), [], partial, lost.site.buffer, lost.site.lost)
+        if origin not in cut.origins:
+            cut.origins = (*cut.origins, origin)
+        if not any(t.spot.node is seen.spot.node for t in cut.targets):
+            cut.targets.append(seen)
+        cut.partial = cut.partial and partial
+
+

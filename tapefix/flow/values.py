@@ -1,0 +1,438 @@
+"""Abstract values and the objects they refer to.
+
+A value says what is known of one expression: its kind, the sources whose gradient still reaches it (`live`),
+the sources whose gradient was lost on the way (`lost`), and the object behind it. Values are immutable and
+compared by identity, since a tape watches a value, not a name; objects (containers, instances, Variables,
+buffers) are shared and change.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapefix.flow.facts import Buffer, How, Spot
+
+
+class Kind(enum.Flag):
+    """What a value can be; several flags where branches meet."""
+
+    NOTHING = 0
+    TENSOR = enum.auto()
+    VARIABLE = enum.auto()
+    ARRAY = enum.auto()  # NumPy array or NumPy scalar
+    NUMBER = enum.auto()  # Python number, string, bool, None: no tensor, no container
+    SHAPE = enum.auto()  # shapes, ranks, dtypes and what is computed from them
+    CONTAINER = enum.auto()
+    OBJECT = enum.auto()  # function, class, instance, module, layer, dataset
+    UNKNOWN = enum.auto()
+
+
+NUMERIC = Kind.TENSOR | Kind.VARIABLE | Kind.ARRAY
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
+@dataclass(eq=False)
+class Tape:
+    """One run of a `with tf.GradientTape()` block, or Keras's own tape around a model under `fit`."""
+
+    node: ast.AST | None
+    label: str = "tape"
+    persistent: bool = False
+    watched: dict[int, Dep] = field(default_factory=dict)
+    keep: list[Value] = field(default_factory=list)  # watched values, so that their identity stays theirs
+
+
+#: recorded by whatever tape runs when a functional model is called
+ANY_TAPE = Tape(None, "any")
+
+
+@dataclass(eq=False)
+class Source:
+    """What can be a source of a gradient: a Variable, a layer's or model's weights, a watched tensor."""
+
+    label: str
+    spot: Spot | None
+    assumed: bool = False  # the input of a layer that nobody in the program calls
+
+
+@dataclass(frozen=True, slots=True)
+class Dep:
+    """The gradient of `source` still flows, for the tapes that recorded every step so far."""
+
+    source: Source
+    tapes: frozenset[Tape]
+    spot: Spot
+
+
+@dataclass(eq=False)
+class CutSite:
+    """One place and manner of losing a gradient, whoever passes through it."""
+
+    how: How
+    spot: Spot
+    detail: str = ""
+    buffer: Buffer | None = None
+    variable: Source | None = None  # the Variable that was written
+    lost: tuple[ast.expr, ...] = ()
+    followers: list[Spot] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The gradient of `source` was lost at `site`. A weak loss (an index, a mask, a detached factor, a target)
+    is only a cut when the source has no other way."""
+
+    site: CutSite
+    source: Source
+    tapes: frozenset[Tape]
+    weak: bool = False
+
+    def weakened(self) -> Lost:
+        return self if self.weak else Lost(self.site, self.source, self.tapes, True)
+
+
+NO_DEPS: frozenset[Dep] = frozenset()
+NO_LOST: frozenset[Lost] = frozenset()
+
+
+class Value:
+    """See the module's docstring. `dtype` is "float", "int", "bool" or "" (unknown); `reduced` marks a scalar term."""
+
+    __slots__ = ("kind", "live", "lost", "ref", "const", "dtype", "node", "alts", "reduced")
+
+    def __init__(
+        self,
+        kind: Kind = Kind.UNKNOWN,
+        live: frozenset[Dep] = NO_DEPS,
+        lost: frozenset[Lost] = NO_LOST,
+        ref: Any = None,
+        const: Any = MISSING,
+        dtype: str = "",
+        node: ast.AST | None = None,
+        alts: tuple[Value, ...] = (),
+        reduced: bool = False,
+    ):
+        self.kind, self.live, self.lost, self.ref, self.const = kind, live, lost, ref, const
+        self.dtype, self.node, self.alts, self.reduced = dtype, node, alts, reduced
+
+    def __repr__(self) -> str:
+        ref = f" {type(self.ref).__name__}" if self.ref is not None else ""
+        return f"<{self.kind}{ref} live={[d.source.label for d in self.live]} lost={[x.site.how.value for x in self.lost]}>"
+
+    @property
+    def tainted(self) -> bool:
+        return bool(self.live or self.lost)
+
+    @property
+    def refs(self) -> list[Any]:
+        """The objects this value may stand for."""
+        found = [self.ref] if self.ref is not None else []
+        for alt in self.alts:
+            found += [ref for ref in alt.refs if ref not in found]
+        return found
+
+    def with_(self, **changes: Any) -> Value:
+        fields = {name: getattr(self, name) for name in Value.__slots__}
+        fields.update(changes)
+        return Value(**fields)
+
+
+UNKNOWN = Value()
+NONE = Value(Kind.NUMBER, const=None)
+NUMBER = Value(Kind.NUMBER)
+MOST_ALTERNATIVES = 6
+
+
+def join(first: Value, second: Value) -> Value:
+    """What is known where two ways meet."""
+    if first is second:
+        return first
+    if first.kind is Kind.NOTHING:
+        return second
+    if second.kind is Kind.NOTHING:
+        return first
+    same_ref = first.ref is second.ref
+    alts: tuple[Value, ...] = ()
+    if not same_ref or first.alts or second.alts:
+        parts: list[Value] = []
+        for value in (first, second):
+            for part in value.alts or (value,):
+                if not any(part is p or (part.ref is not None and part.ref is p.ref) for p in parts):
+                    parts.append(part)
+        alts = tuple(parts[:MOST_ALTERNATIVES])
+        if len(alts) == 1:
+            alts = ()
+    return Value(
+        first.kind | second.kind,
+        first.live | second.live,
+        first.lost | second.lost,
+        first.ref if same_ref else None,
+        first.const if _same_const(first.const, second.const) else MISSING,
+        first.dtype if first.dtype == second.dtype else "",
+        first.node,
+        alts,
+        first.reduced and second.reduced,
+    )
+
+
+def _same_const(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and a == b)
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    result: Value | None = None
+    for value in values:
+        result = value if result is None else join(result, value)
+    return UNKNOWN if result is None else result
+
+
+def same(first: Value, second: Value) -> bool:
+    """Nothing new is known in `second`."""
+    return first is second or (
+        first.kind == second.kind
+        and first.live == second.live
+        and first.lost == second.lost
+        and first.ref is second.ref
+        and _same_const(first.const, second.const)
+        and len(first.alts) == len(second.alts)
+    )
+
+
+# ------------------------------------------------------------------------------------------------ objects
+
+
+@dataclass(eq=False)
+class Api:
+    """Something of a library, by its full dotted name: `tensorflow.reduce_mean`."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Method:
+    """A method of a value that no class of the program defines: `x.numpy`."""
+
+    receiver: Value
+    name: str
+    node: ast.AST
+
+
+@dataclass(eq=False)
+class Function:
+    """A function, method or lambda of the program with the scope it was made in."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Any  # interpreter.Scope
+    owner: ClassObject | None = None
+    defaults: dict[str, Value] = field(default_factory=dict)
+    graph: bool = False  # compiled by tf.function
+    kind: str = ""  # "property", "static", "class", "custom_gradient"
+    runs: int = 0
+
+
+@dataclass(eq=False)
+class Bound:
+    """A function with its first argument, or with arguments filled in by functools.partial."""
+
+    function: Value
+    args: tuple[Value, ...] = ()
+    keywords: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class ClassObject:
+    node: ast.ClassDef
+    scope: Any
+    bases: list[Any]  # ClassObject | Api
+    members: dict[str, Value] = field(default_factory=dict)
+    fields: list[str] = field(default_factory=list)  # annotated names: dataclass and NamedTuple fields
+
+    def mro(self) -> Iterator[ClassObject]:
+        yield self
+        for base in self.bases:
+            if isinstance(base, ClassObject):
+                yield from base.mro()
+
+    def library_bases(self) -> list[str]:
+        names: list[str] = []
+        for cls in self.mro():
+            names += [base.name for base in cls.bases if isinstance(base, Api)]
+        return names
+
+    def find(self, name: str) -> tuple[ClassObject, Value] | None:
+        for cls in self.mro():
+            if name in cls.members:
+                return cls, cls.members[name]
+        return None
+
+    def derives(self, *tails: str) -> bool:
+        """A library base whose last name is one of `tails`."""
+        return any(base.rsplit(".", 1)[-1] in tails for base in self.library_bases())
+
+
+@dataclass(eq=False)
+class Instance(Source):
+    """An object of a class of the program; a layer or model of its own is a source too."""
+
+    cls: ClassObject | None = None
+    attrs: dict[str, Value] = field(default_factory=dict)
+    written: frozenset[Lost] = NO_LOST  # weights set from computed values
+    losses: list[Value] = field(default_factory=list)
+    compiled: Value | None = None
+    built: bool = False
+
+    def is_keras(self) -> bool:
+        return self.cls is not None and self.cls.derives(
+            "Model", "Layer", "Sequential", "Module", "AbstractRNNCell", "Functional", "Wrapper", "Loss", "Dense"
+        )
+
+
+@dataclass(eq=False)
+class Layer(Source):
+    """A Keras layer or model that the library provides, or a parameter that is used like one."""
+
+    api: str = ""
+    children: list[Value] = field(default_factory=list)
+    weights: bool = True
+    template: Value | None = None  # functional model: what its outputs depend on
+    function: Value | None = None  # Lambda
+    written: frozenset[Lost] = NO_LOST
+    compiled: Value | None = None
+    opaque: bool = False  # an unknown object: it may be no model at all
+
+
+@dataclass(eq=False)
+class Var(Source):
+    """A tf.Variable, or a weight made by add_weight."""
+
+    stored: frozenset[Lost] = NO_LOST
+    buffer: Buffer | None = None
+    trainable: bool = True
+    integer: bool = False
+
+
+@dataclass(eq=False)
+class Slice:
+    """A slice of a Variable, which can be assigned to."""
+
+    variable: Value
+
+
+@dataclass(eq=False)
+class Weights:
+    """`model.trainable_variables` and its kin: the weights of an owner, as a sequence."""
+
+    owner: Any  # Layer | Instance
+    which: str
+
+
+@dataclass(eq=False)
+class WeightOf(Source):
+    """One of an owner's weights, taken out of the sequence."""
+
+    owner: Any = None
+
+
+@dataclass(eq=False)
+class Array:
+    """A NumPy array that can be written into."""
+
+    buffer: Buffer
+    lost: frozenset[Lost] = NO_LOST
+
+
+@dataclass(eq=False)
+class Sequence:
+    """A list, tuple, set or iterator. `items` are its elements in order while these are known."""
+
+    type: str = "list"
+    items: list[Value] | None = field(default_factory=list)
+    rest: Value | None = None
+
+    def element(self) -> Value:
+        """Any element."""
+        values = list(self.items or [])
+        if self.rest is not None:
+            values.append(self.rest)
+        return join_all(values) if values else Value(Kind.UNKNOWN)
+
+    def add(self, value: Value) -> None:
+        if self.items is not None and len(self.items) < 24:
+            self.items.append(value)
+        else:
+            self.forget()
+            self.rest = value if self.rest is None else join(self.rest, value)
+
+    def forget(self) -> None:
+        """The order and number of elements is no longer known."""
+        if self.items:
+            known = join_all(self.items)
+            self.rest = known if self.rest is None else join(self.rest, known)
+        self.items = None
+
+
+@dataclass(eq=False)
+class Mapping:
+    items: dict[Any, Value] = field(default_factory=dict)
+    rest: Value | None = None
+
+    def element(self) -> Value:
+        values = list(self.items.values()) + ([self.rest] if self.rest is not None else [])
+        return join_all(values) if values else Value(Kind.UNKNOWN)
+
+
+@dataclass(eq=False)
+class Dataset:
+    element: Value
+
+
+@dataclass(eq=False)
+class TensorArray:
+    element: Value | None = None
+
+
+@dataclass(eq=False)
+class Distribution:
+    """A probability distribution object: drawing from it keeps the gradient only where it is reparameterised."""
+
+    parameters: Value
+    reparameterised: bool
+
+
+def parts_of(value: Value, depth: int = 6) -> Iterator[Value]:
+    """The value and, for containers, everything inside."""
+    yield value
+    if depth == 0:
+        return
+    for ref in value.refs:
+        if isinstance(ref, Sequence):
+            for item in [*(ref.items or []), *([ref.rest] if ref.rest is not None else [])]:
+                if item is not value:
+                    yield from parts_of(item, depth - 1)
+        elif isinstance(ref, Mapping):
+            for item in [*ref.items.values(), *([ref.rest] if ref.rest is not None else [])]:
+                if item is not value:
+                    yield from parts_of(item, depth - 1)
+
+
+def flat(value: Value) -> Value:
+    """A container's dependencies as those of one value."""
+    if not any(isinstance(ref, (Sequence, Mapping)) for ref in value.refs):
+        return value
+    live, lost, kind = value.live, value.lost, Kind.NOTHING
+    for part in parts_of(value):
+        live, lost = live | part.live, lost | part.lost
+        if not any(isinstance(ref, (Sequence, Mapping)) for ref in part.refs):
+            kind |= part.kind
+    return value.with_(live=live, lost=lost, kind=value.kind | kind)
