@@ -1,0 +1,152 @@
+"""The fixture programs are what they say: the broken ones lose a gradient, the repaired and the healthy ones train.
+
+A case is a folder `fixtures/TAPnnn/<name>/` with before.py, fixed.py (a person's repair) and case.toml:
+
+    title          one sentence
+    lines          the statements of before.py where the gradient is lost
+    fix            "safe" | "judgement" | "report-only"
+    forward_equal  the repair keeps the value of the first loss
+    partial        nothing is None: another path keeps a gradient alive, so that it is there and wrong
+    graph          the cut happens in a graph (tf.function, fit)
+    note           what a reader should know
+    raises         (optional) part of the error that ends before.py
+    numeric        (optional) false where a numerical derivative says nothing (random draws, hard decisions); why is
+                   said in the note
+
+`fixtures/healthy/<family>/*.py` are programs that look broken and are not.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from program_runner import ProgramRunner, Record, close, interpreter
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FIXTURES = pathlib.Path(__file__).parent / "fixtures"
+CASES = sorted(path.parent for path in FIXTURES.glob("TAP*/*/case.toml"))
+HEALTHY = sorted(FIXTURES.glob("healthy/*/*.py"))
+NEEDED = {"title": str, "lines": list, "fix": str, "forward_equal": bool, "partial": bool, "graph": bool, "note": str}
+OPTIONAL = {"raises": str, "numeric": bool}
+
+
+def named(path: pathlib.Path) -> str:
+    return path.relative_to(FIXTURES).with_suffix("").as_posix()
+
+
+def facts(case: pathlib.Path) -> dict[str, Any]:
+    return tomllib.loads((case / "case.toml").read_text(encoding="utf-8"))
+
+
+each_case = pytest.mark.parametrize("case", CASES, ids=named)
+runs = [
+    pytest.mark.slow,
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(interpreter() is None or sys.platform == "win32", reason="needs TensorFlow and fork"),
+]
+
+
+def runs_programs(function: Any) -> Any:
+    for mark in runs:
+        function = mark(function)
+    return function
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[ProgramRunner]:
+    with ProgramRunner() as ready:
+        yield ready
+
+
+@each_case
+def test_case_is_described(case: pathlib.Path) -> None:
+    said = facts(case)
+    for key, kind in NEEDED.items():
+        assert isinstance(said.get(key), kind), f"{key} is missing or no {kind.__name__}"
+    unknown = set(said) - set(NEEDED) - set(OPTIONAL)
+    assert not unknown
+    assert all(isinstance(said[key], kind) for key, kind in OPTIONAL.items() if key in said)
+    assert said["fix"] in ("safe", "judgement", "report-only")
+    before = (case / "before.py").read_text(encoding="utf-8")
+    statements = {node.lineno for node in ast.walk(ast.parse(before)) if isinstance(node, (ast.stmt, ast.expr))}
+    assert said["lines"]
+    assert set(said["lines"]) <= statements, "a line of `lines` holds no code"
+    fixed = (case / "fixed.py").read_text(encoding="utf-8")
+    assert ast.dump(ast.parse(fixed)) != ast.dump(ast.parse(before))
+    assert "unconnected_gradients" not in fixed, "zeros in place of None are no repair"
+
+
+@runs_programs
+@each_case
+def test_before_loses_a_gradient_and_fixed_has_them_all(case: pathlib.Path, runner: ProgramRunner) -> None:
+    said = facts(case)
+    before, fixed = runner.run(case / "before.py"), runner.run(case / "fixed.py")
+    assert_trains(fixed)
+    if "raises" in said:
+        assert said["raises"] in (before["error"] or "no error")
+    else:
+        assert before["error"] is None
+        lost = [name for call in before["calls"] for name in call["none"]]
+        if said["partial"]:
+            assert not lost
+            assert norms_differ(before, fixed), "the gradients of before.py are those of fixed.py"
+        else:
+            assert lost, "before.py gets every gradient"
+    if said["forward_equal"]:
+        first, second = first_loss(before), first_loss(fixed)
+        assert math.isclose(first, second, rel_tol=2e-5, abs_tol=1e-7)
+
+
+@runs_programs
+@each_case
+def test_fixed_gradient_is_the_numerical_derivative(case: pathlib.Path, runner: ProgramRunner) -> None:
+    if not facts(case).get("numeric", True):
+        pytest.skip("case.toml: no numerical derivative")
+    try:
+        slope, differences = runner.slope(case / "fixed.py")
+    except LookupError:
+        pytest.skip("the sources are watched tensors")
+    assert any(close(slope, difference) for difference in differences), f"gradient {slope}, differences {differences}"
+
+
+@runs_programs
+@pytest.mark.parametrize("program", HEALTHY, ids=named)
+def test_healthy_program_trains(program: pathlib.Path, runner: ProgramRunner) -> None:
+    assert_trains(runner.run(program))
+
+
+def assert_trains(record: Record) -> None:
+    assert record["error"] is None
+    assert record["calls"], "no gradient call"
+    assert not [(call["line"], call["none"]) for call in record["calls"] if call["none"]]
+    assert all(math.isfinite(norm) for call in record["calls"] for norm in call["norms"])
+
+
+def first_loss(record: Record) -> float:
+    return next(float(call["loss"]) for call in record["calls"] if call["loss"] is not None)
+
+
+def norms_differ(before: Record, fixed: Record) -> bool:
+    """Whether any gradient of the calls made before the first update differs; both programs are still the same."""
+    ran: set[int] = set()
+    for one, other in zip(before["calls"], fixed["calls"], strict=False):
+        if one["line"] in ran:
+            break
+        ran.add(one["line"])
+        pairs = zip(one["norms"], other["norms"], strict=False)
+        if any(not math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-7) for a, b in pairs):
+            return True
+    return False
