@@ -9,10 +9,11 @@ from tapefix.rewrite.accumulators.facts import Facts, SyntaxFacts
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.lists import plan_list
 from tapefix.rewrite.accumulators.outcome import NotProven, Plan, Refusal, Rung
+from tapefix.rewrite.accumulators.slots import plan_slots
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 
-_RUNGS = (plan_list,)
+_RUNGS = (plan_list, plan_slots)
 
 
 def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan | Refusal:

@@ -101,7 +101,48 @@ class Dims:
         """The size of an array's axis; that of what the array was made from, where that is seen."""
         if depth > 0 and (made := self._shape_made(owner)) is not None and -len(made) <= axis < len(made):
             return self.of(made[axis], depth - 1)
+        if depth > 0 and (part := self._part_of(owner)) is not None and axis >= 0:
+            whole, axes = part
+            return self.dim(whole, axis + axes, depth - 1)
         return Linear.atom(f"dim({self.token(owner, depth)},{axis})")
+
+    def _part_of(self, owner: ast.expr) -> tuple[ast.expr, int] | None:
+        """(whole, n) of an array that is an element of another one, n axes up: `x` of `for x in xs`, `xs[i]`."""
+        match owner:
+            case ast.Subscript(value=whole, slice=ast.Constant(value=int()) | ast.Name()):
+                return whole, 1
+            case ast.Name():
+                _, bindings = self.syntax.visible(owner.id, owner)
+                if len(bindings) != 1 or not self._steady(bindings[0], owner):
+                    return None
+                value = self.single_value(owner)
+                if isinstance(value, ast.Subscript):
+                    return self._part_of(value)
+                return self._iterated(bindings[0])
+        return None
+
+    def _iterated(self, target: ast.AST) -> tuple[ast.expr, int] | None:
+        """What a loop's target is taken from: `x` of `for i, (x, y) in enumerate(zip(xs, ys))` from `xs`."""
+        path: list[int] = []
+        parent = self.syntax.parent(target)
+        while isinstance(parent, ast.Tuple):
+            path.insert(0, parent.elts.index(target))  # type: ignore[arg-type]
+            target, parent = parent, self.syntax.parent(parent)
+        if not (isinstance(parent, ast.For) and parent.target is target):
+            return None
+        source = parent.iter
+        while True:
+            match source, path:
+                case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]), [1, *rest]:
+                    source, path = inner, rest
+                case ast.Call(func=ast.Name(id="zip"), args=inners), [position, *rest] if position < len(inners):
+                    source, path = inners[position], rest
+                case _, []:
+                    break
+                case _:
+                    return None
+        plain = isinstance(source, ast.Name | ast.Attribute | ast.Subscript)
+        return (source, 1) if plain else None
 
     def length(self, sequence: ast.expr, depth: int = 8) -> Linear:
         """`len(sequence)`, also of a `range`, a list display and a name bound once to one."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from typing import Protocol
 
-from tapefix.rewrite.accumulators.dims import Dims
+from tapefix.rewrite.accumulators.dims import Dims, shape_owner
 from tapefix.rewrite.accumulators.maker import dtype_name
-from tapefix.rewrite.accumulators.syntax import Loop, Syntax, dotted
+from tapefix.rewrite.accumulators.syntax import Function, Loop, Syntax, dotted
 
 
 class Facts(Protocol):
@@ -28,6 +28,12 @@ class Facts(Protocol):
 
     def is_array_index(self, node: ast.expr) -> bool:
         """Whether an index is an array, a list or a mask rather than one position."""
+
+    def is_position(self, node: ast.expr) -> bool:
+        """Whether an index is one whole number that Python knows."""
+
+    def traced(self, node: ast.AST) -> bool:
+        """Whether the code around may run while a graph is traced: below `@tf.function`, in a layer's `call`."""
 
     def graph_loop(self, loop: Loop) -> bool:
         """Whether AutoGraph turns the loop into a loop of the graph."""
@@ -252,7 +258,102 @@ class SyntaxFacts:
                 )  # fmt: skip
         return False
 
+    def is_position(self, node: ast.expr, depth: int = 6) -> bool:
+        match node:
+            case ast.Constant(value=int()):
+                return True
+            case ast.UnaryOp(operand=operand):
+                return self.is_position(operand, depth)
+            case ast.BinOp(left=left, right=right):
+                return self.is_position(left, depth) and self.is_position(right, depth)
+            case ast.Call(func=ast.Name(id="len" | "int" | "min" | "max")):
+                return True
+            case ast.Subscript(value=whole):
+                return shape_owner(whole) is not None or self._flat(whole)
+            case ast.Attribute():
+                return True
+            case ast.Name() if depth:
+                _, bindings = self.syntax.visible(node.id, node)
+                return bool(bindings) and all(self._binds_position(b, depth - 1) for b in bindings)
+        return False
+
+    def _flat(self, node: ast.expr) -> bool:
+        """Whether a list of whole numbers is written out: its elements are positions."""
+        value = self.dims.single_value(node) if isinstance(node, ast.Name) else node
+        return isinstance(value, ast.List | ast.Tuple) and all(self.is_position(e) for e in value.elts)
+
+    def _binds_position(self, binding: ast.AST, depth: int) -> bool:
+        path: list[int] = []
+        target, parent = binding, self.syntax.parent(binding)
+        while isinstance(parent, ast.Tuple):
+            path.insert(0, parent.elts.index(target))  # type: ignore[arg-type]
+            target, parent = parent, self.syntax.parent(parent)
+        match parent:
+            case ast.For(target=bound, iter=iterable) if bound is target:
+                return self._gives_positions(iterable, path, depth)
+            case ast.Assign(value=value):
+                if path and isinstance(value, ast.Tuple) and len(path) == 1 and path[0] < len(value.elts):
+                    return self.is_position(value.elts[path[0]], depth)
+                if path:
+                    return shape_owner(value) is not None
+                return self.is_position(value, depth)
+            case ast.AugAssign(value=value):
+                return self.is_position(value, depth)
+            case ast.arguments():
+                return self._position_argument(binding, depth)
+        return False
+
+    def _gives_positions(self, iterable: ast.expr, path: list[int], depth: int) -> bool:
+        match iterable, path:
+            case ast.Call(func=ast.Name(id="reversed" | "list" | "tqdm" | "sorted"), args=[inner, *_]), _:
+                return self._gives_positions(inner, path, depth)
+            case ast.Call(func=ast.Name(id="enumerate")), [0]:
+                return True
+            case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]), [1, *rest]:
+                return self._gives_positions(inner, rest, depth)
+            case ast.Call(func=ast.Name(id="zip"), args=inners), [place, *rest] if place < len(inners):
+                return self._gives_positions(inners[place], rest, depth)
+            case ast.Call(func=func), [] if (dotted(func) or "").split(".")[-1] in ("range", "arange"):
+                return True
+            case ast.List(elts=elts) | ast.Tuple(elts=elts), []:
+                return all(self.is_position(e, depth) for e in elts)
+            case ast.List(elts=elts) | ast.Tuple(elts=elts), [place]:
+                return all(isinstance(e, ast.Tuple) and place < len(e.elts) and self.is_position(e.elts[place], depth) for e in elts)
+            case ast.Name(), _:
+                value = self.dims.single_value(iterable)
+                return value is not None and self._gives_positions(value, path, depth)
+        return False
+
+    def _position_argument(self, argument: ast.AST, depth: int) -> bool:
+        """Whether every call in the document gives a position for a function's argument."""
+        assert isinstance(argument, ast.arg)
+        function = next(a for a in self.syntax.ancestors(argument) if isinstance(a, Function))
+        if isinstance(function, ast.Lambda):
+            return False
+        names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        method = bool(names) and names[0] in ("self", "cls")
+        if argument.arg not in names:
+            return False
+        place = names.index(argument.arg) - method
+        given = []
+        for call in ast.walk(self.syntax.tree):
+            if isinstance(call, ast.Call) and (dotted(call.func) or "").split(".")[-1] == function.name:
+                value = next((k.value for k in call.keywords if k.arg == argument.arg), None)
+                if value is None and place < len(call.args):
+                    value = call.args[place]
+                if value is None or not self.is_position(value, depth):
+                    return False
+                given.append(value)
+        return bool(given)
+
     # loops and effects
+
+    def traced(self, node: ast.AST) -> bool:
+        return any(
+            isinstance(above, ast.FunctionDef)
+            and (above.name == "call" or any(_is_tf_function(d) for d in above.decorator_list))
+            for above in self.syntax.ancestors(node)
+        )
 
     def graph_loop(self, loop: Loop) -> bool:
         return self._converted(loop) and isinstance(loop, ast.For) and self._runs_in_graph(loop.iter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tapefix.rewrite.accumulators.access import Read, Unknown, Write
+from tapefix.rewrite.accumulators.access import Read, Unknown
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import NotProven
 
@@ -61,9 +61,36 @@ def bound_once(job: Job, name: str) -> None:
             raise NotProven(f"`{name}` is bound again on line {job.line(binding)}")
 
 
-def reads(job: Job) -> list[Read]:
-    return job.reads
+def not_aliased(job: Job) -> None:
+    """No second name for the whole buffer is made while it is still written: it would see the later writes."""
+    for read in job.reads:
+        if not read.access.whole or not job.writes or _copied(job, read):
+            continue
+        if not any(_may_follow(job, write.statement, read.use.spot.node) for write in job.writes):
+            continue
+        if _kept(job, read):
+            raise NotProven(f"line {job.line(read.use.spot.node)} keeps `{job.name}` while it is still written")
 
 
-def writes(job: Job) -> list[Write]:
-    return job.writes
+def _kept(job: Job, read: Read) -> bool:
+    """Whether the read's value is stored as it is: bound to a name, put into a container."""
+    node: ast.AST = read.access.node
+    parent = job.syntax.parent(node)
+    while isinstance(parent, ast.Tuple | ast.List | ast.Dict | ast.IfExp | ast.Starred):
+        node, parent = parent, job.syntax.parent(parent)
+    if isinstance(parent, ast.Call):
+        return isinstance(parent.func, ast.Attribute) and parent.func.attr in ("append", "extend", "insert", "add")
+    return isinstance(parent, ast.Assign | ast.AnnAssign | ast.Yield)
+
+
+def _copied(job: Job, read: Read) -> bool:
+    parent = job.syntax.parent(read.access.node)
+    return isinstance(parent, ast.Attribute) and parent.attr == "copy"
+
+
+def _may_follow(job: Job, later: ast.stmt, earlier: ast.AST) -> bool:
+    """Whether `later` may run after `earlier` without the buffer being made anew in between."""
+    if job.syntax.order[later] > job.syntax.order[earlier]:
+        return True
+    around = set(job.syntax.loops(later)) & set(job.syntax.loops(earlier))
+    return any(not job.syntax.inside(job.made.call, loop) for loop in around)

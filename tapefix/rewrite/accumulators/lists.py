@@ -15,7 +15,7 @@ from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
 from tapefix.rewrite.accumulators.reads import as_tensor
 from tapefix.rewrite.accumulators.sequence import Filling, filling
-from tapefix.rewrite.accumulators.values import holds_floats, squeezed, value_rank, wanted_cast
+from tapefix.rewrite.accumulators.values import holds_floats, slot_value, value_rank, wanted_cast
 from tapefix.rewrite.edits import EditSet
 
 
@@ -51,29 +51,12 @@ def append(job: Job, edits: EditSet, write: Write, fill: Filling, name: str) -> 
 
 
 def fitted(job: Job, edits: EditSet, write: Write, fill: Filling) -> tuple[str, dict[str, ast.AST | str]]:
-    """The written value as a template that has the shape of its slot."""
+    """The written value as a template that has the shape of its slot, or gets it when all are reshaped at the end."""
     assert write.value is not None
-    parts: dict[str, ast.AST | str] = {"value": write.value}
-    rank = value_rank(write.value, job)
-    slot = job.made.rank - fill.depth if job.made.rank is not None else None
-    if rank is not None and rank == slot:
-        return "{value}", parts
-    if slot == 0 and job.made.library == "numpy":
-        return "{value}", parts  # NumPy takes nothing but a scalar there
-    if slot is not None and rank is not None:
-        tf = job.tf(edits, write.statement)
-        how = "reshape" if rank > slot else "broadcast_to"
-        return f"{tf}.{how}({{value}}, {_slot_shape(job, fill, write.statement)})", parts
-    if reshaped_at_the_end(job, fill):
-        return "{value}", parts
-    if slot is not None:
-        tf = job.tf(edits, write.statement)
-        return f"{tf}.reshape({{value}}, {_slot_shape(job, fill, write.statement)})", parts
-    if squeezed(write.value, job) and job.made.like is not None:
-        tf = job.tf(edits, write.statement)
-        index = job.source(write.access.node.slice)  # type: ignore[attr-defined]
-        return f"{tf}.reshape({{value}}, {tf}.shape({job.source(job.made.like)}[{index}]))", parts
-    return "{value}", parts
+    if value_rank(write.value, job) is None and reshaped_at_the_end(job, fill):
+        return "{value}", {"value": write.value}
+    axes = list(range(fill.depth)) if fill.flat else [fill.axis]
+    return slot_value(job, edits, write, axes)
 
 
 def reshaped_at_the_end(job: Job, fill: Filling) -> bool:
@@ -89,13 +72,6 @@ def _doubtful(job: Job, fill: Filling) -> bool:
         return False
     ranks = {value_rank(w.value, job) for w in job.writes if w.value is not None}
     return ranks != {slot} and ranks <= {None, slot}
-
-
-def _slot_shape(job: Job, fill: Filling, at: ast.stmt) -> str:
-    assert job.made.shape is not None
-    job.slot_sizes(0, at)
-    kept = [size for axis, size in enumerate(job.made.shape) if not (axis < fill.depth if fill.flat else axis == fill.axis)]
-    return "[" + ", ".join(job.source(size) for size in kept) + "]"
 
 
 def stacked(job: Job, edits: EditSet, fill: Filling, name: str) -> str:

@@ -29,6 +29,14 @@ class Made:
     dtype_written: bool  # whether the type stands in the call
 
     @property
+    def fill(self) -> ast.expr | None:
+        """The number that a `full` array holds."""
+        if self.content != "full" or not isinstance(self.array, ast.Call):
+            return None
+        named = _keyword(self.array, "fill_value") or _keyword(self.array, "value")
+        return named or (self.array.args[1] if len(self.array.args) > 1 else None)
+
+    @property
     def rank(self) -> int | None:
         return len(self.shape) if self.shape is not None else None
 
@@ -44,8 +52,8 @@ def made_by(call: ast.expr, library: str, dims: Dims) -> Made:
     if library == "variable":
         return _variable(call, dims)
     content, shape, like, dtype, written = _array(call, dims)
-    if dtype is None and not written and like is None and content != "other":
-        dtype = "float64"
+    if dtype is None and not written and content != "other":
+        dtype = _default_type(call, content, like, dims)
     return Made(call, "numpy", call, content, shape, like, dtype, written)
 
 
@@ -87,6 +95,22 @@ def _array(call: ast.expr, dims: Dims) -> tuple[Content, tuple[ast.expr, ...] | 
     if name in _LIKE and call.args:
         return _LIKE[name], None, call.args[0], dtype, written is not None  # type: ignore[return-value]
     return "other", None, None, dtype, written is not None
+
+
+def _default_type(call: ast.expr, content: Content, like: ast.expr | None, dims: Dims) -> str | None:
+    """The type NumPy gives an array whose type is not written: float64, or that of what it is made from."""
+    if like is not None and isinstance(call, ast.Call) and (dotted(call.func) or "").endswith("_like"):
+        return None
+    if content == "full" and isinstance(call, ast.Call):
+        fill = _keyword(call, "fill_value") or (call.args[1] if len(call.args) > 1 else None)
+        if isinstance(fill, ast.Name):
+            fill = dims.single_value(fill) or fill
+        match fill:
+            case ast.Constant(value=bool()):
+                return "bool"
+            case ast.Constant(value=int()) | ast.UnaryOp(operand=ast.Constant(value=int())):
+                return "int64"
+    return "float64"
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 
 from tapefix.documents.document import Document
+from tapefix.rewrite.accumulators.access import Write
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.maker import is_float
 from tapefix.rewrite.accumulators.outcome import NotProven
+from tapefix.rewrite.edits import EditSet
 
 
 def value_rank(value: ast.expr, job: Job) -> int | None:
@@ -55,3 +57,48 @@ def holds_floats(job: Job) -> None:
             f"`{job.name}` (line {job.line(job.made.call)}) holds {job.made.dtype} values, "
             "so what is written into it is rounded and has no gradient"
         )
+
+
+def slot_value(job: Job, edits: EditSet, write: Write, axes: list[int]) -> tuple[str, dict[str, ast.AST | str]]:
+    """The written value as a template that has the shape of its slot; `axes` are those that the slot does not have.
+
+    NumPy and Variables stretch a value of fewer axes and drop leading axes of size one; a value whose number of
+    axes is not known is reshaped, which is right for the second and raises, rather than going wrong, for the first.
+    """
+    assert write.value is not None
+    parts: dict[str, ast.AST | str] = {"value": write.value}
+    rank = value_rank(write.value, job)
+    made = job.made
+    slot = made.rank - len(axes) if made.rank is not None else None
+    if slot == 0 and (made.library == "numpy" or rank == 0):
+        return "{value}", parts  # NumPy takes nothing but a scalar there
+    if rank is not None and rank == slot:
+        return "{value}", parts
+    if slot is None:
+        return _shaped_like(job, edits, write, axes, parts)
+    tf = job.tf(edits, write.statement)
+    assert made.shape is not None
+    job.slot_sizes(0, write.statement)
+    sizes = ", ".join(job.source(size) for axis, size in enumerate(made.shape) if axis not in axes)
+    how = "broadcast_to" if rank is not None and rank < slot else "reshape"
+    return f"{tf}.{how}({{value}}, [{sizes}])", parts
+
+
+def _shaped_like(
+    job: Job, edits: EditSet, write: Write, axes: list[int], parts: dict[str, ast.AST | str]
+) -> tuple[str, dict[str, ast.AST | str]]:
+    """The value of a slot of a buffer that has the shape of another array."""
+    assert write.value is not None
+    like = job.made.like
+    rank = value_rank(write.value, job)
+    if like is None or not isinstance(write.access.node, ast.Subscript):
+        return "{value}", parts
+    whole = job.facts.rank(like)
+    if rank is not None and whole is not None and rank == whole - len(axes):
+        return "{value}", parts
+    if not (squeezed(write.value, job) or rank == 0):
+        return "{value}", parts
+    tf = job.tf(edits, write.statement)
+    how = "broadcast_to" if rank == 0 else "reshape"
+    index = job.source(write.access.node.slice)
+    return f"{tf}.{how}({{value}}, {tf}.shape({job.source(like)}[{index}]))", parts
