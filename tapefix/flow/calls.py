@@ -30,7 +30,6 @@ from tapefix.flow.values import (
     TensorArray,
     Value,
     Weights,
-    flat,
     join,
     join_all,
 )
@@ -469,7 +468,7 @@ class Calls(Expressions):
             value = values[0]
             element = self.element(value, node)
             items = self.iterate_items(value) if isinstance(value.ref, Sequence) else [element]
-            kind = join_all([flat(i) for i in items]).kind if items else Kind.NUMBER
+            kind = join_all([self.whole(i) for i in items]).kind if items else Kind.NUMBER
         else:
             items = values
             kind = join_all(values).kind if values else Kind.NUMBER

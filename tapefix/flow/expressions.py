@@ -65,7 +65,8 @@ class Expressions(Statements):
         if method is None:
             return UNKNOWN
         value: Value = method(node)
-        return self.note(node, value)
+        self.note(node, self.whole(value) if isinstance(value.ref, (Var, WeightOf, Array)) else value)
+        return value
 
     def eval_Constant(self, node: ast.Constant) -> Value:
         if node.value is None:
@@ -239,7 +240,7 @@ class Expressions(Statements):
             kind = Kind.SHAPE
         else:
             kind = kinds & (Kind.NUMBER | Kind.UNKNOWN) or Kind.UNKNOWN
-        if not (left.live or left.lost or right.live or right.lost or self.tapes or left.refs or right.refs):
+        if not (left.tainted or right.tainted or self.tapes or left.refs or right.refs):
             return Value(kind, node=node)
         if isinstance(op, ast.FloorDiv):
             return Value(kind, lost=self.cut(How.ROUNDED, node, [left, right], "//"), node=node)
@@ -441,7 +442,7 @@ class Expressions(Statements):
         if name == "losses":
             return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR, self.read_source(layer, node))))
         if name in ("kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"):
-            return Value(Kind.VARIABLE, self.read_source(layer, node), layer.written, ref=WeightOf(layer.label, layer.spot, owner=layer), node=node)
+            return Value(Kind.VARIABLE, ref=WeightOf(layer.label, layer.spot, owner=layer), node=node)
         if name in SHAPE_ATTRIBUTES or name in ("units", "optimizer", "trainable", "built", "input_shape", "output_shape", "input_spec"):
             return Value(Kind.UNKNOWN)
         if layer.opaque and not name.startswith("__"):
@@ -480,7 +481,7 @@ class Expressions(Statements):
             if name == "T" and owner.kind == Kind.TENSOR:
                 self.misuse(node, name)
             kind = owner.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
-            return Value(kind, self.live_of(owner), owner.lost, ref=owner.ref if isinstance(owner.ref, Array) else None, node=node)
+            return Value(kind, self.live_of(owner), self.lost_of(owner), ref=owner.ref if isinstance(owner.ref, Array) else None, node=node)
         return Value(Kind.OBJECT | (owner.kind & Kind.UNKNOWN), ref=Method(owner, name, node), node=node)
 
     def misuse(self, node: ast.AST, name: str) -> None:
@@ -511,7 +512,7 @@ class Expressions(Statements):
         return self.item(self.eval(node.value), self.eval_index(node.slice), node)
 
     def item(self, owner: Value, index: Value, node: ast.AST) -> Value:
-        if owner.alts and owner.ref is None and any(isinstance(r, (Sequence, Mapping, Weights)) for r in owner.refs):
+        if owner.alts and owner.ref is None and any(isinstance(r, (Sequence, Mapping, Weights, Var, Array)) for r in owner.refs):
             return join_all(self.item(alt, index, node) for alt in owner.alts)
         ref = owner.ref
         if isinstance(ref, Sequence):
@@ -539,7 +540,7 @@ class Expressions(Statements):
         if isinstance(ref, (Layer, Function, Api, ClassObject, Tape, Dataset)) and not owner.kind & NUMERIC:
             return UNKNOWN
         kind = owner.kind & (NUMERIC | Kind.UNKNOWN | Kind.SHAPE) or Kind.UNKNOWN
-        value = Value(kind, self.live_of(owner), owner.lost, node=node, dtype=owner.dtype)
+        value = Value(kind, self.live_of(owner), self.lost_of(owner), node=node, dtype=owner.dtype)
         if isinstance(ref, (Var, WeightOf)):
             value.ref = Slice(owner)
             value.kind = Kind.TENSOR
@@ -551,10 +552,10 @@ class Expressions(Statements):
 
     def _selected(self, value: Value, index: Value, node: ast.AST) -> Value:
         """What an index made of predictions leaves of them: only the choice."""
-        if not index.tainted and not self.tapes:
+        if not index.tainted and not self.tapes and not index.refs:
             return value
         compared = flat(index).dtype == "bool"
-        lost = self.cut(How.SELECTION, node, [index], "index", weak=True) if not compared else frozenset(x.weakened() for x in index.lost)
+        lost = self.cut(How.SELECTION, node, [index], "index", weak=True) if not compared else frozenset(x.weakened() for x in self.lost_of(index))
         return self.tagged(value, lost) if lost else value
 
     # provided by the calls

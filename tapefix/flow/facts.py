@@ -101,8 +101,13 @@ class Buffer:
     escapes: str = ""  # why not every use is known, if so
 
     def add(self, use: Use) -> None:
-        if use not in self.uses:
-            self.uses.append(use)
+        """Keeps one use a node; a write is told by the write, not by the read of the name in it."""
+        for i, known in enumerate(self.uses):
+            if known.spot.node is use.spot.node:
+                if use.role is Role.WRITE or (known.role is use.role and use.carries):
+                    self.uses[i] = use
+                return
+        self.uses.append(use)
 
     @property
     def writes(self) -> list[Use]:

@@ -78,6 +78,7 @@ class Frame:
     exits: list[dict[str, Value]] = field(default_factory=list)
     branch_depth: int = 0
     self_value: Value | None = None
+    statement: ast.stmt | None = None
 
 
 class Core:
@@ -129,12 +130,14 @@ class Core:
         found: set[Dep] = set()
         active = frozenset(self.tapes)
         for value in values:
-            whole = flat(value)
+            whole = self.whole(value)
             for dep in whole.live:
                 if ANY_TAPE in dep.tapes:
-                    found.add(Dep(dep.source, active | {ANY_TAPE}, dep.spot) if active else dep)
+                    found.add(Dep(dep.source, active | {ANY_TAPE}, dep.spot, dep.trail) if active else dep)
+                elif dep.tapes <= active:
+                    found.add(dep)
                 else:
-                    found.add(Dep(dep.source, dep.tapes & active, dep.spot))
+                    found.add(Dep(dep.source, dep.tapes & active, dep.spot, dep.trail))
             for tape in self.tapes:
                 if tape.watched:
                     for part in parts_of(value):
@@ -144,7 +147,34 @@ class Core:
         return frozenset(found)
 
     def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
-        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node))})
+        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), self.trail())})
+
+    def whole(self, value: Value) -> Value:
+        """A value with what its parts depend on, Variables and buffers being read now."""
+        merged = flat(value)
+        live, lost = merged.live, merged.lost
+        for part in parts_of(value):
+            for leaf in part.alts or (part,):
+                ref = leaf.ref
+                if isinstance(ref, Var):
+                    if not ref.integer:
+                        live = live | self.read_source(ref, value.node or self.statement)
+                    lost = lost | ref.stored
+                elif isinstance(ref, WeightOf):
+                    live = live | self.read_source(ref.owner, value.node or self.statement)
+                    lost = lost | getattr(ref.owner, "written", NO_LOST)
+                elif isinstance(ref, Array):
+                    lost = lost | ref.lost
+        if live is merged.live and lost is merged.lost:
+            return merged
+        return merged.with_(live=live, lost=lost)
+
+    def trail(self) -> tuple[tuple[Any, Spot], ...]:
+        return tuple(
+            (f, Spot(f.scope.module.filename, f.statement, f.function.node if f.function else None))
+            for f in self.frames
+            if f.statement is not None
+        )
 
     def site(self, how: How, node: ast.AST, detail: str = "", **more: Any) -> CutSite:
         key = (how, id(node))
@@ -157,7 +187,7 @@ class Core:
     ) -> frozenset[Lost]:
         """What is lost when the values go on from here without their gradient, with what they had lost before."""
         values = list(values)
-        lost = frozenset(x for value in values for x in flat(value).lost)
+        lost = self.lost_of(*values)
         live = self.live_of(*values)
         if not live:
             return frozenset(x.weakened() for x in lost) if weak else lost
@@ -165,13 +195,12 @@ class Core:
         mine = frozenset(Lost(site, dep.source, dep.tapes, weak) for dep in live)
         return mine | (frozenset(x.weakened() for x in lost) if weak else lost)
 
-    @staticmethod
-    def lost_of(*values: Value) -> frozenset[Lost]:
-        return frozenset(x for value in values for x in flat(value).lost)
+    def lost_of(self, *values: Value) -> frozenset[Lost]:
+        return frozenset(x for value in values for x in self.whole(value).lost)
 
     def detached(self, values: list[Value]) -> list[frozenset[Lost]]:
         """The losses of factors that meet: one that is wholly detached beside one that carries was detached on purpose."""
-        flats = [flat(v) for v in values]
+        flats = [self.whole(v) for v in values]
         carries = [bool(v.live) or any(id(p) in t.watched for t in self.tapes for p in parts_of(v)) for v in flats]
         result = []
         for i, value in enumerate(flats):
@@ -208,7 +237,7 @@ class Core:
 
     def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
         """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
-        whole = flat(test)
+        whole = self.whole(test)
         deps = self.live_of(test)
         compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
         sources = {(d.source, d.tapes) for d in deps} | {(x.source, x.tapes) for x in compared}
@@ -254,6 +283,7 @@ class Statements(Core):
             self.spend()
             saved = self.statement
             self.statement = statement
+            self.frames[-1].statement = statement
             method = getattr(self, "run_" + type(statement).__name__, None)
             ended = method(statement) if method else None
             self.statement = saved
@@ -462,14 +492,13 @@ class Statements(Core):
         kind = whole.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
         if kind & Kind.VARIABLE:
             kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR
-        return Value(kind, self.live_of(whole), whole.lost, dtype=whole.dtype, node=node)
+        return Value(kind, self.live_of(whole), self.lost_of(whole), dtype=whole.dtype, node=node)
 
     def weight_of(self, weights: Weights, node: ast.AST) -> Value:
         owner = weights.owner
-        lost = getattr(owner, "written", NO_LOST)
         if isinstance(owner, Var):
             return self.refresh(Value(Kind.VARIABLE, ref=owner), node)
-        return Value(Kind.VARIABLE, self.read_source(owner, node), lost, ref=WeightOf(owner.label, owner.spot, owner=owner), node=node)
+        return Value(Kind.VARIABLE, ref=WeightOf(owner.label, owner.spot, owner=owner), node=node)
 
     def iterate_instance(self, value: Value, instance: Instance, node: ast.AST) -> Value:
         return UNKNOWN
@@ -480,14 +509,11 @@ class Statements(Core):
         if isinstance(ref, Array):
             if ref.buffer is not None:
                 self.use(ref.buffer, Role.READ, node, bool(ref.lost))
-            if ref.lost - value.lost:
-                return value.with_(lost=value.lost | ref.lost)
             return value
         if isinstance(ref, Var):
             if ref.buffer is not None:
                 self.use(ref.buffer, Role.READ, node, bool(ref.stored))
-            live = frozenset() if ref.integer else self.read_source(ref, node)
-            return Value(Kind.VARIABLE, live, ref.stored, ref=ref, dtype="int" if ref.integer else value.dtype, node=node)
+            return value
         return value
 
     def use(self, buffer: Any, role: Role, node: ast.AST, carries: bool) -> None:
@@ -732,6 +758,7 @@ class Statements(Core):
             tape = value.ref
             if isinstance(tape, Tape):
                 self.tapes.append(tape)
+                tape.frames = tuple(self.frames)
                 pushed.append(tape)
             elif isinstance(tape, Stopped):
                 removed.append(list(self.tapes))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from tapefix.flow import operations as ops
@@ -106,7 +108,26 @@ class Keras(Library):
 
     # ------------------------------------------------------------------------------------------- calling layers
 
+    def call_Instance(self, value: Value, instance: Instance, given: Arguments, node: ast.AST) -> Value:
+        with self.symbolic_call(given):
+            return super().call_Instance(value, instance, given, node)
+
     def call_Layer(self, value: Value, layer: Layer, given: Arguments, node: ast.AST) -> Value:
+        with self.symbolic_call(given):
+            return self.layer_output(value, layer, given, node)
+
+    @contextlib.contextmanager
+    def symbolic_call(self, given: Arguments) -> Iterator[None]:
+        """A layer called on a Keras tensor becomes part of a model: whatever tape runs that model records it."""
+        saved = self.tapes
+        if ANY_TAPE not in saved and any(ANY_TAPE in d.tapes for v in given.all for d in flat(v).live):
+            self.tapes = [*saved, ANY_TAPE]
+        try:
+            yield
+        finally:
+            self.tapes = saved
+
+    def layer_output(self, value: Value, layer: Layer, given: Arguments, node: ast.AST) -> Value:
         inputs = given.args[:1] or [v for k, v in given.keywords.items() if k not in ("training", "mask")]
         if layer.opaque:
             for arg in given.all:
@@ -132,7 +153,7 @@ class Keras(Library):
         live = self.read_source(layer, node) if layer.weights else frozenset()
         lost = self.lost_of(*given.all) | layer.written
         if layer.api in ops.LAYERS_THAT_LOOK_UP:
-            whole = flat(join_all(inputs)) if inputs else UNKNOWN
+            whole = self.whole(join_all(inputs)) if inputs else UNKNOWN
             lost = frozenset(x.weakened() for x in self.cut(How.INTEGER_CAST, node, [whole], layer.api + " lookup", weak=True)) | layer.written
             if layer.api not in ("Embedding",):
                 live = frozenset()
@@ -155,11 +176,11 @@ class Keras(Library):
         if isinstance(child.ref, Instance) and layer.api == "RNN":
             states = Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR)))
             cell = [self.call(c, Arguments([given.args[0] if given.args else UNKNOWN, states], {}), node) for c in layer.children]
-            return flat(join_all(cell)).with_(kind=Kind.TENSOR, ref=None, alts=())
+            return self.whole(join_all(cell)).with_(kind=Kind.TENSOR, ref=None, alts=())
         results = [self.call(c, given, node) for c in layer.children if isinstance(c.ref, Source)]
         if not results:
             return self.carry(node, given.all)
-        return flat(join_all(results)).with_(kind=Kind.TENSOR, ref=None, alts=())
+        return self.whole(join_all(results)).with_(kind=Kind.TENSOR, ref=None, alts=())
 
     def call_functional(self, layer: Layer, given: Arguments, node: ast.AST) -> Value:
         """A model made of Keras tensors: its outputs, with what was an Input replaced by what is given now."""
@@ -171,26 +192,26 @@ class Keras(Library):
                 return value.with_(ref=Sequence(value.ref.type, [fill(v) for v in value.ref.items]))
             if isinstance(value.ref, Mapping):
                 return value.with_(ref=Mapping({k: fill(v) for k, v in value.ref.items.items()}))
-            whole = flat(value)
+            whole = self.whole(value)
             through = any(d.source.assumed for d in whole.live)
             active = frozenset(self.tapes) or frozenset()
-            spot = self.spot(node)
-            live = frozenset(Dep(d.source, active | ({ANY_TAPE} if not active and self.building else frozenset()), spot) for d in whole.live if not d.source.assumed)
+            spot, trail = self.spot(node), self.trail()
+            live = frozenset(Dep(d.source, active, spot, trail) for d in whole.live if not d.source.assumed)
             live |= self.read_source(layer, node)
             if through:
                 live |= args_live
             lost: set[Lost] = set()
             for x in whole.lost:
                 if x.source.assumed:
-                    lost |= {Lost(x.site, d.source, d.tapes, x.weak) for d in args_live}
+                    # where the model is called, not where it was put together
+                    site = self.site(x.site.how, node, x.site.detail) if args_live else x.site
+                    lost |= {Lost(site, d.source, d.tapes, x.weak) for d in args_live}
                 else:
                     lost.add(Lost(x.site, x.source, active, x.weak))
             return Value(Kind.TENSOR, live, frozenset(lost) | (args_lost if through else frozenset(y.weakened() for y in args_lost)) | layer.written, node=node)
 
         assert layer.template is not None
         return fill(layer.template)
-
-    building = True
 
     # ------------------------------------------------------------------------------------------- methods
 
@@ -245,7 +266,7 @@ class Keras(Library):
             live = self.read_source(model, node)
             for source in self.reach(model):
                 live |= self.read_source(source, node)
-            value = Value(Kind.ARRAY, live)
+            value = Value(Kind.TENSOR, live)
             lost = self.cut(How.WEIGHTS_COPIED, node, [value], ".get_weights()") | model.written
             return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.ARRAY, lost=lost)), node=node)
         if name == "set_weights" and given.args:
@@ -272,7 +293,7 @@ class Keras(Library):
             args = given.args[2:] if name == "stateless_call" else given.args
             result = self.call(receiver, Arguments(args, {}), node)
             if name == "stateless_call":
-                weights = flat(given.args[0]) if given.args else UNKNOWN
+                weights = self.whole(given.args[0]) if given.args else UNKNOWN
                 output = self.carry(node, [weights, *args])
                 return Value(Kind.CONTAINER, ref=Sequence("tuple", [output, Value(Kind.CONTAINER, ref=Sequence("list", None, UNKNOWN))]), node=node)
             return result
@@ -406,7 +427,7 @@ class Keras(Library):
         return [self.call_loss(loss, prediction, node)]
 
     def one_output(self, prediction: Value) -> Value:
-        return flat(prediction).with_(ref=None, alts=(), kind=Kind.TENSOR) if isinstance(prediction.ref, (Sequence, Mapping)) else prediction
+        return self.whole(prediction).with_(ref=None, alts=(), kind=Kind.TENSOR) if isinstance(prediction.ref, (Sequence, Mapping)) else prediction
 
     def call_loss(self, loss: Value, prediction: Value, node: ast.AST) -> Value:
         truth = Value(Kind.TENSOR)

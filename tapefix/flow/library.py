@@ -34,7 +34,6 @@ from tapefix.flow.values import (
     Var,
     WeightOf,
     Weights,
-    flat,
     join,
     join_all,
     parts_of,
@@ -187,7 +186,7 @@ class Library(Calls):
             return Value(Kind.TENSOR, lost=self.cut(How.SELECTION, node, given.all, "where", weak=True), dtype="int", node=node)
         value = self.carry(node, rest)
         if chooser is not None:
-            whole = flat(chooser)
+            whole = self.whole(chooser)
             test = node.args[position] if isinstance(node, ast.Call) and len(node.args) > position else node
             _, lost = self.predicate(whole, node, How.SELECTION) if isinstance(node, ast.expr) else (False, NO_LOST)
             # a plain index keeps the place where it was made an index: the argmax, the cast
@@ -198,7 +197,7 @@ class Library(Calls):
         return value
 
     def tf_cast(self, path: str, given: Arguments, node: ast.AST) -> Value:
-        value = flat(given.args[0] if given.args else given.keywords.get("x", UNKNOWN))
+        value = self.whole(given.args[0] if given.args else given.keywords.get("x", UNKNOWN))
         to = dtype_of(given.get(1, "dtype"))
         if to in ("int", "bool"):
             if value.dtype in ("int", "bool") or not self.live_of(value):
@@ -226,12 +225,12 @@ class Library(Calls):
         live = self.live_of(value)
         site = self.site(How.STOPPED, node, "stop_gradient") if live else None
         lost = frozenset(Lost(site, d.source, d.tapes, True) for d in live) if site else NO_LOST
-        before = frozenset(x.weakened() for x in flat(value).lost)
+        before = frozenset(x.weakened() for x in self.whole(value).lost)
         return Value(Kind.TENSOR, lost=lost | before, dtype=value.dtype, node=node)
 
     def tf_constant(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else given.keywords.get("value", UNKNOWN)
-        whole = flat(value)
+        whole = self.whole(value)
         variable = isinstance(value.ref, (Var, WeightOf))
         if (variable or "shape" in given.keywords) and self.live_of(value):
             return Value(Kind.TENSOR, lost=self.cut(How.CONSTANT, node, [value], "tf.constant", lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else ()), node=node)
@@ -243,7 +242,7 @@ class Library(Calls):
     def tf_convert_to_tensor(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else given.keywords.get("value", UNKNOWN)
         result = self.carry(node, [value])
-        result.dtype, result.reduced = dtype_of(given.get(1, "dtype")) or flat(value).dtype, value.reduced
+        result.dtype, result.reduced = dtype_of(given.get(1, "dtype")) or self.whole(value).dtype, value.reduced
         return result
 
     def tf_identity(self, path: str, given: Arguments, node: ast.AST) -> Value:
@@ -261,7 +260,7 @@ class Library(Calls):
             self.use(buffer, Role.MADE, node, False)
         variable.buffer = buffer
         variable.stored = self.cut(How.VARIABLE_MADE, node, [initial], "tf.Variable", variable=variable, buffer=buffer)
-        return self.refresh(Value(Kind.VARIABLE, ref=variable, dtype="int" if integer else "", node=node), node).with_(node=node)
+        return Value(Kind.VARIABLE, ref=variable, dtype="int" if integer else "", node=node)
 
     def tf_GradientTape(self, path: str, given: Arguments, node: ast.AST) -> Value:
         persistent = given.get(0, "persistent")
@@ -311,7 +310,7 @@ class Library(Calls):
         default = given.get(1, "default")
         if default is not None:
             results.append(self.call(default, Arguments([], {}), node))
-        test = join_all([flat(t) for t in tests]) if tests else UNKNOWN
+        test = join_all([self.whole(t) for t in tests]) if tests else UNKNOWN
         return self.chosen(test, results or [UNKNOWN], node, exclusive=True)
 
     def tf_switch_case(self, path: str, given: Arguments, node: ast.AST) -> Value:
@@ -386,7 +385,7 @@ class Library(Calls):
         items = self.iterate_items(inputs) if inputs is not None else []
         passed = items if stays else [v.with_(kind=Kind.ARRAY, live=frozenset(), lost=NO_LOST, ref=None) for v in items]
         result = self.call(function, Arguments(passed, {}), node) if function is not None else UNKNOWN
-        inner = flat(result)
+        inner = self.whole(result)
         if stays and not inner.lost and not (self.live_of(*items) and not inner.live):
             return self.carry(node, [result])
         reach = [*items, Value(Kind.TENSOR, inner.live)]
@@ -456,7 +455,7 @@ class Library(Calls):
                 return Value(Kind.CONTAINER, ref=Sequence("tuple", [as_tensor(v) for v in value.ref.items]))
             if isinstance(value.ref, Mapping):
                 return Value(Kind.CONTAINER, ref=Mapping({k: as_tensor(v) for k, v in value.ref.items.items()}))
-            lost = self.cut(How.DATASET, node, [value], "tf.data") if self.tapes else value.lost
+            lost = self.cut(How.DATASET, node, [value], "tf.data") if self.tapes else self.lost_of(value)
             return Value(Kind.TENSOR, lost=lost)
 
         if tail == "from_generator":
@@ -529,7 +528,7 @@ class Library(Calls):
         if name.startswith(("scatter_", "batch_scatter")):
             return self.write_variable(receiver, variable, name, given, node, How.VARIABLE_SLICE_WRITE)
         if name in ("read_value", "value", "initialized_value"):
-            return self.carry(node, [self.refresh(receiver, node)])
+            return self.carry(node, [receiver])
         return None
 
     def write_variable(self, receiver: Value, variable: Var, name: str, given: Arguments, node: ast.AST, how: How) -> Value:
@@ -549,7 +548,7 @@ class Library(Calls):
             variable.stored = lost
         else:
             variable.stored = variable.stored | lost
-        return self.refresh(receiver, node)
+        return receiver if receiver.ref is variable else Value(Kind.VARIABLE, ref=variable, node=node)
 
     def method_of_Slice(self, receiver: Value, slice_: Slice, name: str, given: Arguments, node: ast.AST) -> Value | None:
         owner = slice_.variable
@@ -594,7 +593,7 @@ class Library(Calls):
 
     def call_probability(self, tail: str, given: Arguments, node: ast.AST) -> Value:
         if tail[:1].isupper():
-            parameters = flat(Value(Kind.CONTAINER, ref=Sequence("tuple", given.all)))
+            parameters = self.whole(Value(Kind.CONTAINER, ref=Sequence("tuple", given.all)))
             nested = [v.ref for v in given.all if isinstance(v.ref, Distribution)]
             live = self.live_of(parameters, *[d.parameters for d in nested])
             lost = self.lost_of(parameters, *[d.parameters for d in nested])
@@ -603,7 +602,7 @@ class Library(Calls):
         return self.call_unknown(UNKNOWN, given, node)
 
     def method_of_value(self, receiver: Value, name: str, given: Arguments, node: ast.AST) -> Value:
-        whole = flat(receiver)
+        whole = self.whole(receiver)
         if name in ("gradient", "jacobian", "batch_jacobian") and len(given.all) >= 2 and not whole.tainted:
             return self.gradient(None, given, node)
         if name in ("numpy", "tolist", "item", "__array__") or (name == "eval" and whole.kind & Kind.TENSOR):

@@ -217,7 +217,7 @@ class Analysis(Targets):
 
     # ---- the whole
 
-    def whole(self) -> bool:
+    def analyse(self) -> bool:
         """Runs the program, then what nobody called. True if the budget sufficed."""
         state = self.enter(self.document, "__main__")
         try:
@@ -342,7 +342,7 @@ def understand(document: Document, loader: Loader = no_modules, budget: int = 40
         return model
     document.tree  # noqa: B018
     analysis = Analysis(document, loader, budget)
-    model.complete = analysis.whole()
+    model.complete = analysis.analyse()
     model.documents = {name: state.document for name, state in analysis.modules.items()}
     model.cuts = sorted(analysis.cuts.values(), key=lambda c: (c.spot.filename, getattr(c.spot.node, "lineno", 0), getattr(c.spot.node, "col_offset", 0), c.how.value))
     model.misuses = [Misuse(analysis.misused_spots[node], name) for node, name in analysis.misuses.items()]

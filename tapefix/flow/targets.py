@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tapefix.flow.calls import Arguments
-from tapefix.flow.facts import Cut, How, Origin, Target
+from tapefix.flow.facts import Cut, How, Origin, Spot, Target
 from tapefix.flow.keras import Keras
 from tapefix.flow.values import (
     ANY_TAPE,
@@ -14,6 +14,7 @@ from tapefix.flow.values import (
     UNKNOWN,
     Bound,
     CutSite,
+    Dep,
     Function,
     Instance,
     Kind,
@@ -75,16 +76,15 @@ class Targets(Keras):
         for part in parts_of(value):
             if not part.refs and not part.tainted and part.kind & Kind.CONTAINER:
                 continue
+            if len(part.alts) > 1 and not all(isinstance(a.ref, (Var, WeightOf, Weights)) for a in part.alts):
+                exact = False
             for leaf in part.alts or (part,):
                 if isinstance(leaf.ref, (Sequence, Mapping)):
                     continue
                 if isinstance(leaf.ref, Weights):
-                    reached = self.reach(leaf.ref.owner)
-                    sources |= reached
-                    if isinstance(leaf.ref.owner, Layer) and leaf.ref.owner.opaque:
-                        exact = exact and True
+                    sources |= self.reach(leaf.ref.owner)
                 elif isinstance(leaf.ref, WeightOf):
-                    sources.add(leaf.ref.owner)
+                    sources |= self.reach(leaf.ref.owner)
                 elif isinstance(leaf.ref, Var):
                     sources.add(leaf.ref)
                 elif tape is not None and id(leaf) in tape.watched:
@@ -115,7 +115,7 @@ class Targets(Keras):
         self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"))
         outer = [t for t in self.tapes if t is not tape]
         saved, self.tapes = self.tapes, outer
-        result = Value(Kind.TENSOR, self.live_of(target), flat(target).lost, node=node)
+        result = Value(Kind.TENSOR, self.live_of(target), self.lost_of(target), node=node)
         self.tapes = saved
         if sources is not None and (isinstance(sources.ref, (Sequence, Weights)) or sources.kind is Kind.UNKNOWN):
             if isinstance(sources.ref, Sequence) and sources.ref.items is not None:
@@ -154,11 +154,16 @@ class Targets(Keras):
         self.judge(value, sources, bool(owners), tape, Target(self.spot(node), what), assumed=True)
 
     def judge(self, target: Value, sources: set[Source], exact: bool, tape: Tape | None, seen: Target, assumed: bool = False) -> None:
-        whole = flat(target)
+        whole = self.whole(target)
         if not whole.lost and not whole.live:
             return
         alive = {d.source for d in whole.live if tape is None or tape in d.tapes or ANY_TAPE in d.tapes}
-        wanted = sources if sources and (exact or sources) else None
+        # a model is alive where a part of it is, a part where the whole is
+        for source in list(alive):
+            if isinstance(source, (Layer, Instance)):
+                alive |= self.reach(source)
+        wanted = sources or None
+        late = {d.source for d in whole.live} - alive
         strong: list[Lost] = []
         weak: list[Lost] = []
         for lost in whole.lost:
@@ -173,7 +178,7 @@ class Targets(Keras):
             own = lost.site.variable is not None and (wanted is not None and lost.site.variable in wanted)
             if recorded and not lost.weak and not own:
                 strong.append(lost)
-            elif wanted is not None and source not in alive:
+            elif wanted is not None and exact and not self.is_alive(source, alive) and (recorded or source not in late):
                 weak.append(lost)
         for lost in strong:
             self.report(lost, seen, partial=lost.source in alive)
@@ -186,14 +191,29 @@ class Targets(Keras):
             for lost in sorted(group, key=lambda x: getattr(x.site.spot.node, "lineno", 0))[:MOST_WEAK]:
                 self.report(lost, seen, partial=False)
                 told.add(lost.source)
-        if wanted is not None and tape is not None:
+        if wanted is not None and exact and tape is not None:
             self.outside(whole, wanted, alive, told, tape, seen)
+
+    def is_alive(self, source: Source, alive: set[Source]) -> bool:
+        if source in alive:
+            return True
+        return isinstance(source, (Layer, Instance)) and any(part in alive for part in self.reach(source))
 
     def outside(self, whole: Value, wanted: set[Source], alive: set[Source], told: set[Source], tape: Tape, seen: Target) -> None:
         for dep in whole.live:
-            if dep.source in wanted and dep.source not in alive and dep.source not in told and not dep.source.assumed:
-                site = self.sites.setdefault((How.OUTSIDE_TAPE, id(dep.spot.node)), CutSite(How.OUTSIDE_TAPE, dep.spot, "outside the tape"))
+            if dep.source in wanted and not self.is_alive(dep.source, alive) and dep.source not in told and not dep.source.assumed:
+                spot = self.nearest(dep, tape)
+                site = self.sites.setdefault((How.OUTSIDE_TAPE, id(spot.node)), CutSite(How.OUTSIDE_TAPE, spot, "outside the tape"))
                 self.report(Lost(site, dep.source, dep.tapes), seen, partial=False)
+
+    @staticmethod
+    def nearest(dep: Dep, tape: Tape) -> Spot:
+        """The statement that ran the forward pass, in the frame that opened the tape or the nearest common one."""
+        common = dep.spot
+        for frame, spot in dep.trail:
+            if frame in tape.frames:
+                common = spot
+        return common
 
     def unwatched(self, tape: Tape, sources: Value | None, target: Value, node: ast.AST) -> None:
         """Sources that are plain tensors which the tape does not watch."""

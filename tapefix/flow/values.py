@@ -49,6 +49,7 @@ class Tape:
     node: ast.AST | None
     label: str = "tape"
     persistent: bool = False
+    frames: tuple[Any, ...] = ()  # active where it was opened, outermost first
     watched: dict[int, Dep] = field(default_factory=dict)
     keep: list[Value] = field(default_factory=list)  # watched values, so that their identity stays theirs
 
@@ -73,6 +74,8 @@ class Dep:
     source: Source
     tapes: frozenset[Tape]
     spot: Spot
+    #: the frames that were active at the read and their statements, outermost first
+    trail: tuple[tuple[Any, Spot], ...] = field(default=(), compare=False)
 
 
 @dataclass(eq=False)
