@@ -44,9 +44,28 @@ def buffers(document: Document) -> list[Buffer]:
                     continue
                 spot = Spot(document.filename, other, syntax.function(other))
                 buffer.add(Use(Role.READ, spot, statement, True))
+        _follow_arguments(document, buffer)
         if any(isinstance(use, Write) for use in uses_of(buffer, syntax)):
             found.append(buffer)
     return found
+
+
+def _follow_arguments(document: Document, buffer: Buffer) -> None:
+    """Adds the uses by a parameter's name in functions that get the buffer as an argument."""
+    syntax = syntax_of(document)
+    functions = {f.name: f for f in ast.walk(document.tree) if isinstance(f, ast.FunctionDef)}
+    for use in list(buffer.uses):
+        call = syntax.parent(use.spot.node)
+        if not isinstance(call, ast.Call) or use.spot.node not in call.args:
+            continue
+        function = functions.get((dotted(call.func) or "").split(".")[-1])
+        if function is None:
+            continue
+        names = [a.arg for a in function.args.args]
+        name = names[call.args.index(use.spot.node) + (names[:1] == ["self"])]
+        for other in ast.walk(function):
+            if isinstance(other, ast.Name) and other.id == name:
+                buffer.add(Use(Role.READ, Spot(document.filename, other, function), syntax.statement(other), True))
 
 
 def _target(made: ast.Call, syntax) -> ast.expr | None:

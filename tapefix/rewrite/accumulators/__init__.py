@@ -5,7 +5,9 @@ from __future__ import annotations
 from tapefix.documents.document import Document
 from tapefix.flow.facts import Buffer
 from tapefix.rewrite import imports
+from tapefix.rewrite.accumulators.arrays import plan_tensor_array
 from tapefix.rewrite.accumulators.facts import Facts, SyntaxFacts
+from tapefix.rewrite.accumulators.functional import plan_functional
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.lists import plan_list
 from tapefix.rewrite.accumulators.outcome import NotProven, Plan, Refusal, Rung
@@ -13,7 +15,7 @@ from tapefix.rewrite.accumulators.slots import plan_slots
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 
-_RUNGS = (plan_list, plan_slots)
+_RUNGS = (plan_list, plan_tensor_array, plan_slots, plan_functional)
 
 
 def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan | Refusal:

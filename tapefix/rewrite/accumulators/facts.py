@@ -32,6 +32,9 @@ class Facts(Protocol):
     def is_position(self, node: ast.expr) -> bool:
         """Whether an index is one whole number that Python knows."""
 
+    def is_natural(self, node: ast.expr) -> bool:
+        """Whether an index is one whole number (also of a tensor) that is never negative."""
+
     def traced(self, node: ast.AST) -> bool:
         """Whether the code around may run while a graph is traced: below `@tf.function`, in a layer's `call`."""
 
@@ -275,6 +278,53 @@ class SyntaxFacts:
             case ast.Name() if depth:
                 _, bindings = self.syntax.visible(node.id, node)
                 return bool(bindings) and all(self._binds_position(b, depth - 1) for b in bindings)
+        return False
+
+    def is_natural(self, node: ast.expr, depth: int = 6) -> bool:
+        match node:
+            case ast.Constant(value=int() as value):
+                return value >= 0
+            case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.FloorDiv() | ast.Mod(), right=right):
+                return self.is_natural(left, depth) and self.is_natural(right, depth)
+            case ast.Call(func=ast.Name(id="len")):
+                return True
+            case ast.Subscript(value=whole):
+                return shape_owner(whole) is not None
+            case ast.Name() if depth:
+                _, bindings = self.syntax.visible(node.id, node)
+                return bool(bindings) and all(self._binds_natural(b, depth - 1) for b in bindings)
+        return False
+
+    def _binds_natural(self, binding: ast.AST, depth: int) -> bool:
+        parent = self.syntax.parent(binding)
+        match parent:
+            case ast.For(target=target, iter=iterable) if target is binding:
+                return self._gives_naturals(iterable, depth)
+            case ast.Tuple(elts=[first, *_]) if first is binding:
+                loop = self.syntax.parent(parent)
+                match loop:
+                    case ast.For(iter=ast.Call(func=ast.Name(id="enumerate"), args=args, keywords=[])) if loop.target is parent:
+                        return len(args) == 1 or self.is_natural(args[1], depth)
+            case ast.Assign(value=value):
+                return self.is_natural(value, depth)
+            case ast.AugAssign(op=ast.Add(), value=value):
+                return self.is_natural(value, depth)
+        return False
+
+    def _gives_naturals(self, iterable: ast.expr, depth: int) -> bool:
+        match iterable:
+            case ast.Call(func=ast.Name(id="reversed"), args=[inner]):
+                return self._gives_naturals(inner, depth)
+            case ast.Call(func=func, args=args, keywords=[]) if (dotted(func) or "").split(".")[-1] == "range":
+                if len(args) < 3:
+                    return len(args) == 1 or self.is_natural(args[0], depth)
+                backwards = self.dims.of(args[2]).value
+                stop = self.dims.of(args[1]).value
+                if backwards is not None and backwards < 0:
+                    return stop is not None and stop >= -1
+                return self.is_natural(args[0], depth) and self.is_natural(args[2], depth)
+            case ast.List(elts=elts) | ast.Tuple(elts=elts):
+                return all(self.is_natural(e, depth) for e in elts)
         return False
 
     def _flat(self, node: ast.expr) -> bool:

@@ -94,3 +94,30 @@ def _may_follow(job: Job, later: ast.stmt, earlier: ast.AST) -> bool:
         return True
     around = set(job.syntax.loops(later)) & set(job.syntax.loops(earlier))
     return any(not job.syntax.inside(job.made.call, loop) for loop in around)
+
+
+def made_from_seen_content(job: Job) -> None:
+    """What a Variable starts from is written at the call that makes it."""
+    if job.made.library == "variable" and job.made.array is job.made.call:
+        raise NotProven(f"what `{job.name}` starts from is not seen on line {job.line(job.made.call)}")
+
+
+_OF_WEIGHTS = {"gradient", "jacobian", "watch", "apply_gradients", "minimize"}
+
+
+def not_a_source(job: Job) -> None:
+    """The Variable itself is not what a gradient is wanted for, nor what an optimizer moves."""
+    for read in job.reads:
+        for above in job.syntax.ancestors(read.use.spot.node):
+            if isinstance(above, ast.stmt):
+                break
+            if isinstance(above, ast.Call) and isinstance(above.func, ast.Attribute) and above.func.attr in _OF_WEIGHTS:
+                if _among_sources(job, above, read.use.spot.node):
+                    raise NotProven(f"line {job.line(above)} asks for a gradient of `{job.name}` itself")
+
+
+def _among_sources(job: Job, call: ast.Call, node: ast.AST) -> bool:
+    """Whether a node stands where the sources do: all arguments but the target of `gradient`."""
+    assert isinstance(call.func, ast.Attribute)
+    target = call.args[0] if call.args and call.func.attr in ("gradient", "jacobian", "minimize") else None
+    return target is None or not job.syntax.inside(node, target)

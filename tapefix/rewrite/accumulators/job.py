@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tapefix.documents.document import Document
@@ -32,6 +32,7 @@ class Job:
     buffer: Buffer
     made: Made
     uses: list[Write | Read | Unknown]
+    functions_added: dict[tuple[EditSet, str], str] = field(default_factory=dict)  # by the functional rung
 
     @classmethod
     def of(cls, document: Document, syntax: Syntax, facts: Facts, buffer: Buffer) -> Job:
@@ -77,6 +78,30 @@ class Job:
     def name(self) -> str:
         """The buffer as a person would call it."""
         return self.holder[1] or f"the array made on line {self.made.call.lineno}"
+
+    def handed_to(self, read: Read) -> ast.FunctionDef | None:
+        """The function of this document that gets the buffer as an argument here, and uses it by its parameter's name."""
+        node: ast.AST = read.use.spot.node
+        call = self.syntax.parent(node)
+        keyword = call.arg if isinstance(call, ast.keyword) else None
+        if isinstance(call, ast.keyword):
+            node, call = call, self.syntax.parent(call)
+        if not isinstance(call, ast.Call) or read.access.index:
+            return None
+        called = (dotted(call.func) or "").split(".")[-1]
+        for use in self.uses:
+            function = self.syntax.function(use.use.spot.node)
+            if not isinstance(function, ast.FunctionDef) or function.name != called:
+                continue
+            names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+            if names[:1] in (["self"], ["cls"]) and isinstance(call.func, ast.Attribute):
+                names = names[1:]
+            if keyword is None and node in call.args:
+                position = call.args.index(node)  # type: ignore[arg-type]
+                keyword = names[position] if position < len(names) else None
+            if keyword is not None and ast.unparse(use.use.spot.node) == keyword:
+                return function
+        return None
 
     def source(self, node: ast.AST) -> str:
         return self.document.source(node)

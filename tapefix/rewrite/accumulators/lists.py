@@ -23,6 +23,7 @@ def plan_list(job: Job, edits: EditSet) -> Plan:
     """Edits for rung 1. Raises NotProven."""
     holds_floats(job)
     guards.every_use_is_known(job)
+    guards.not_a_source(job)
     guards.used_in_one_function_by_one_name(job)
     guards.only_set(job)
     fill = filling(job)

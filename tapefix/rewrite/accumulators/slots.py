@@ -35,6 +35,8 @@ def plan_slots(job: Job, edits: EditSet) -> Plan:
     """Edits for rung 3. Raises NotProven."""
     holds_floats(job)
     guards.every_use_is_known(job)
+    guards.not_a_source(job)
+    guards.made_from_seen_content(job)
     guards.not_aliased(job)
     layout = _layout(job)
     for write in job.writes:
@@ -48,15 +50,23 @@ def plan_slots(job: Job, edits: EditSet) -> Plan:
     for write in job.writes:
         _rewrite_write(job, edits, write, layout)
     after_end = job.syntax.end(end) if end is not None else -1
-    if end is not None and any(job.syntax.order[r.use.spot.node] > after_end for r in job.reads):
+    late = [r for r in job.reads if end is not None and _follows(job, r, after_end)]
+    if _only_cells(job, late, layout):
+        end, late = None, []
+    if end is not None:
         edits.insert_after(end, f"{job.holder[1]} = {whole(job, edits, end, job.holder[1], layout)}")
     for read in job.reads:
-        if end is not None and job.syntax.order[read.use.spot.node] > after_end:
+        if read in late:
             as_tensor(job, edits, read)
         else:
             _rewrite_read(job, edits, read, layout)
     how = "a nested list of cells" if layout.depth > 1 else "a list of slots"
     return Plan(Applicability.SAFE, (), f"keep {how}, rebind an element at each write, tf.stack them where all are read", Rung.SLOTS)
+
+
+def _follows(job: Job, read: Read, after: int) -> bool:
+    home = job.function_scope(job.made.call)
+    return job.syntax.order[read.use.spot.node] > after and job.function_scope(read.use.spot.node) is home
 
 
 # what the list stands for
@@ -113,11 +123,17 @@ def _index_is_python(job: Job, write: Write, layout: Layout) -> None:
 
 
 def _local(job: Job) -> bool:
+    """Whether the buffer has one name in the function that makes it, and is at most an argument of others."""
     home = job.function_scope(job.made.call)
-    text = job.holder[1]
-    return all(
-        job.function_scope(use.use.spot.node) is home and ast.unparse(use.use.spot.node) == text for use in job.uses
-    )
+    helpers = {job.handed_to(read) for read in job.reads}
+    for use in job.uses:
+        scope = job.function_scope(use.use.spot.node)
+        if scope is home:
+            if ast.unparse(use.use.spot.node) != job.holder[1]:
+                return False
+        elif scope not in helpers or not isinstance(use.use.spot.node, ast.Name):
+            return False
+    return True
 
 
 def _outlives_no_trace(job: Job) -> None:
@@ -135,11 +151,19 @@ def _outlives_no_trace(job: Job) -> None:
 def _complete_after(job: Job) -> ast.stmt | None:
     """The statement of the maker's block after which nothing is written, where that is one that always runs."""
     block = job.syntax.block(job.maker_statement)
-    last = max(job.writes, key=lambda w: job.syntax.order[w.statement])
-    for statement in (last.statement, *job.syntax.ancestors(last.statement)):
+    home = job.function_scope(job.made.call)
+    filled = [w.statement for w in job.writes if job.function_scope(w.statement) is home]
+    filled += [read.use.statement for read in job.reads if job.handed_to(read) is not None]
+    last = max(filled, key=lambda statement: job.syntax.order[statement])
+    for statement in (last, *job.syntax.ancestors(last)):
         if statement in block:
             return statement  # type: ignore[return-value]
     return None
+
+
+def _only_cells(job: Job, reads: list[Read], layout: Layout) -> bool:
+    """Whether the reads pick single slots, which the list gives as well as a tensor would."""
+    return all(_is_cell(read, layout) or _is_length(job, read, layout) for read in reads)
 
 
 # first content
@@ -259,13 +283,11 @@ def _rewrite_read(job: Job, edits: EditSet, read: Read, layout: Layout) -> None:
     assert isinstance(node, ast.expr)
     if _inside_reset(job, read):
         return
-    if _is_length(job, read, layout):
+    if _is_length(job, read, layout) or job.handed_to(read) is not None:
         return
     index = read.access.index
     axes = layout.axes()
-    cells = len(index) > axes[-1] and all(isinstance(index[a], At) for a in axes)
-    cells = cells and all(_whole_span(index[a]) for a in range(axes[-1]) if a not in axes)
-    if not cells:
+    if not _is_cell(read, layout):
         text = whole(job, edits, read.use.statement, job.source(node), layout)
         as_tensor(job, edits, read, text)
         return
@@ -288,6 +310,12 @@ def _rewrite_read(job: Job, edits: EditSet, read: Read, layout: Layout) -> None:
         parts[f"at{axis}"] = element.node
     tail = f"[{', '.join(_text(job, e) for e in rest)}]" if rest else ""
     edits.rewrite(read.access.node, f"{{buffer}}{inner}{tail}", **parts)
+
+
+def _is_cell(read: Read, layout: Layout) -> bool:
+    index, axes = read.access.index, layout.axes()
+    cells = len(index) > axes[-1] and all(isinstance(index[a], At) for a in axes)
+    return cells and all(_whole_span(index[a]) for a in range(axes[-1]) if a not in axes)
 
 
 def _whole_span(element: Element) -> bool:

@@ -1,0 +1,237 @@
+"""Rung 4: each write makes a new tensor and binds it to the name.
+
+Right for whatever index, as long as the buffer has one name in one function. Writes of whole slots by leading
+positions become `tf.tensor_scatter_nd_update`; anything else goes through a small function that is added to the module.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.rewrite import names
+from tapefix.rewrite.accumulators import guards
+from tapefix.rewrite.accumulators.access import At, Element, Fancy, NewAxis, Rest, Span, Write, leading
+from tapefix.rewrite.accumulators.job import Job
+from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
+from tapefix.rewrite.accumulators.reads import as_tensor
+from tapefix.rewrite.accumulators.values import holds_floats, slot_value, speaks_of_other_floats
+from tapefix.rewrite.edits import EditSet
+
+Template = tuple[str, dict[str, ast.AST | str]]
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+#: `{tf}` is TensorFlow's name in the module, `{name}` the function's
+_WITH_VALUE = '''def {name}(array, index, value):
+    """What `array` would hold after `array[index] = value`, as a new tensor that keeps the gradients of both."""
+    if {tf}.is_tensor(value):
+        array = {tf}.cast(array, value.dtype)
+    array = {tf}.convert_to_tensor(array)
+    value = {tf}.cast(value, array.dtype)
+    cells = {cells}
+    if value.shape.rank > cells.shape.rank:
+        value = {tf}.reshape(value, {tf}.shape(cells))
+    value = {tf}.broadcast_to(value, {tf}.shape(cells))
+    flat = {tf}.reshape(array, [-1])
+    flat = {tf}.tensor_scatter_nd_update(flat, {tf}.reshape(cells, [-1, 1]), {tf}.reshape(value, [-1]))
+    return {tf}.reshape(flat, array.shape if array.shape.is_fully_defined() else {tf}.shape(array))
+'''
+
+
+def plan_functional(job: Job, edits: EditSet) -> Plan:
+    """Edits for rung 4. Raises NotProven."""
+    holds_floats(job)
+    guards.every_use_is_known(job)
+    guards.not_a_source(job)
+    guards.used_in_one_function_by_one_name(job)
+    guards.not_aliased(job)
+    kind, name = job.holder
+    if kind == "name":
+        guards.bound_once(job, name)
+    elif job.facts.traced(job.made.call):
+        raise NotProven(f"`{name}` is kept in an attribute while a graph is traced")
+    edits.replace(job.made.call, first_tensor(job, edits))
+    for write in job.writes:
+        template, parts = updated(job, edits, write, name)
+        edits.rewrite_statement(write.statement, f"{name} = {template}", **parts)
+    for read in job.reads:
+        as_tensor(job, edits, read)
+    return Plan(Applicability.SAFE, (), "make a new tensor at each write and bind it to the name", Rung.FUNCTIONAL)
+
+
+def first_tensor(job: Job, edits: EditSet) -> str:
+    """The buffer's first content as a tensor (or as the array it was, where the values' type is not known)."""
+    made = job.made
+    tf = job.tf(edits, job.maker_statement)
+    guards.made_from_seen_content(job)
+    source = job.source(made.array)
+    if made.library == "variable":
+        written = _variable_dtype(job)
+        if written is not None:
+            return f"{tf}.cast({source}, {job.source(written)})"
+        tensor = isinstance(made.array, ast.Call) and source.startswith(f"{tf}.")
+        return source if tensor else f"{tf}.convert_to_tensor({source})"
+    if made.dtype == "float32":
+        return f"{tf}.convert_to_tensor({source})"
+    if made.dtype_written or speaks_of_other_floats(job.document):
+        return source
+    return f"{tf}.cast({source}, {tf}.float32)" if _only_scatters(job) else source
+
+
+def _only_scatters(job: Job) -> bool:
+    return all(_scatter_positions(job, write) is not None for write in job.writes if write.form != "whole")
+
+
+def _variable_dtype(job: Job) -> ast.expr | None:
+    call = job.made.call
+    if isinstance(call, ast.Call):
+        return next((k.value for k in call.keywords if k.arg == "dtype"), None)
+    return None
+
+
+# one write
+
+
+def updated(job: Job, edits: EditSet, write: Write, name: str) -> Template:
+    """The buffer after a write as a template over `name`, which holds it as a tensor before."""
+    if write.form == "scatter":
+        return _scattered(job, edits, write, name)
+    assert write.value is not None
+    if write.form == "fill":
+        tf = job.tf(edits, write.statement)
+        return f"{tf}.fill({tf}.shape({name}), {tf}.cast({{value}}, {name}.dtype))", {"value": write.value}
+    if write.access.whole and (write.form == "whole" or job.facts.rank(write.value) is None or write.operation != "set"):
+        return _whole(job, edits, write, name)
+    positions = _scatter_positions(job, write)
+    if positions is not None and write.operation == "set":
+        value, parts = slot_value(job, edits, write, list(range(len(positions))))
+        tf = job.tf(edits, write.statement)
+        parts |= {f"at{k}": position for k, position in enumerate(positions)}
+        index = ", ".join(f"{{at{k}}}" for k in range(len(positions)))
+        return f"{tf}.tensor_scatter_nd_update({name}, [[{index}]], [{value}])", parts
+    return _by_function(job, edits, write, name)
+
+
+def _whole(job: Job, edits: EditSet, write: Write, name: str) -> Template:
+    assert write.value is not None
+    if write.operation != "set":
+        return f"{name} {_SIGNS[write.operation]} {{value}}", {"value": write.value}
+    if write.form == "whole":
+        return "{value}", {"value": write.value}
+    tf = job.tf(edits, write.statement)
+    return f"{tf}.broadcast_to({{value}}, {tf}.shape({name}))", {"value": write.value}
+
+
+def _scatter_positions(job: Job, write: Write) -> list[ast.expr] | None:
+    """The positions of a write that `tf.tensor_scatter_nd_update` can do: leading ones, none of them negative."""
+    if write.form not in ("item", "method", "augmented"):
+        return None
+    positions = leading(write.access.index)
+    known = job.made.library == "variable" or job.made.dtype == "float32" or not speaks_of_other_floats(job.document)
+    if positions is None or not known or not all(job.facts.is_natural(p) for p in positions):
+        return None
+    return positions if write.operation == "set" else None
+
+
+def _scattered(job: Job, edits: EditSet, write: Write, name: str) -> Template:
+    """`v.scatter_nd_add(indices, updates)`, `v.scatter_add(tf.IndexedSlices(rows, indices))`."""
+    assert write.call is not None and isinstance(write.call.func, ast.Attribute)
+    tf = job.tf(edits, write.statement)
+    method = write.call.func.attr
+    kind = {"set": "update", "add": "add", "sub": "sub", "max": "max", "min": "min"}[write.operation]
+    arguments = {k.arg: k.value for k in write.call.keywords}
+    if method.startswith("scatter_nd_"):
+        indices = write.call.args[0] if write.call.args else arguments.get("indices")
+        updates = write.call.args[1] if len(write.call.args) > 1 else arguments.get("updates")
+        if indices is None or updates is None:
+            raise NotProven(f"the arguments of `{method}` on line {job.line(write.statement)} are not seen")
+        return f"{tf}.tensor_scatter_nd_{kind}({name}, {{indices}}, {{updates}})", {"indices": indices, "updates": updates}
+    if method == "batch_scatter_update":
+        raise NotProven(f"line {job.line(write.statement)}: `batch_scatter_update` has no counterpart for tensors")
+    delta = write.call.args[0] if write.call.args else arguments.get("sparse_delta")
+    match delta:
+        case ast.Call(func=ast.Attribute(attr="IndexedSlices") | ast.Name(id="IndexedSlices"), args=args, keywords=keywords):
+            given = {k.arg: k.value for k in keywords}
+            rows = args[0] if args else given.get("values")
+            at = args[1] if len(args) > 1 else given.get("indices")
+            if rows is not None and at is not None:
+                template = f"{tf}.tensor_scatter_nd_{kind}({name}, {tf}.expand_dims({{at}}, -1), {{rows}})"
+                return template, {"at": at, "rows": rows}
+        case ast.Name() | ast.Attribute():
+            template = f"{tf}.tensor_scatter_nd_{kind}({name}, {tf}.expand_dims({{delta}}.indices, -1), {{delta}}.values)"
+            return template, {"delta": delta}
+    raise NotProven(f"the rows that line {job.line(write.statement)} scatters are not seen")
+
+
+def _by_function(job: Job, edits: EditSet, write: Write, name: str) -> Template:
+    """Any other index: by the function that this adds to the module."""
+    assert write.value is not None
+    arrays = any(
+        isinstance(e, Fancy) or (isinstance(e, At) and not job.facts.is_position(e.node)) for e in write.access.index
+    )
+    if arrays and job.facts.traced(write.statement):
+        raise NotProven(f"line {job.line(write.statement)} writes by an index that may be an array, inside a graph")
+    if arrays and write.operation != "set":
+        raise NotProven(f"line {job.line(write.statement)} adds by an index that may be an array and repeat itself")
+    function = with_value_function(job, edits, arrays)
+    index = ", ".join(_element_text(job, e) for e in write.access.index)
+    if len(write.access.index) > 1:
+        index = f"({index})"
+    parts: dict[str, ast.AST | str] = {"value": write.value}
+    if write.operation == "set":
+        return f"{function}({name}, {index}, {{value}})", parts
+    subscript = job.source(write.access.node)[len(job.source(write.use.spot.node)) :]
+    return f"{function}({name}, {index}, {name}{subscript} {_SIGNS[write.operation]} {{value}})", parts
+
+
+def _element_text(job: Job, element: Element) -> str:
+    match element:
+        case At(node=node) | Fancy(node=node):
+            return job.source(node)
+        case Span(node=node):
+            limits = [job.source(n) if n is not None else "None" for n in (node.lower, node.upper)]
+            if node.step is not None:
+                return f"slice({limits[0]}, {limits[1]}, {job.source(node.step)})"
+            return "slice(None)" if limits == ["None", "None"] else f"slice({', '.join(limits)})"
+        case Rest():
+            return "..."
+        case NewAxis():
+            return "None"
+    raise AssertionError(element)
+
+
+def with_value_function(job: Job, edits: EditSet, arrays: bool) -> str:
+    """The name of the module's function that makes a tensor with a part replaced; it is added where it is not there yet."""
+    tree = job.document.tree
+    first = next((s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)), None)
+    tf = job.tf(edits, job.maker_statement)
+    cells = f"{tf}.reshape({tf}.range({tf}.size(array)), {tf}.shape(array))"
+    cells = f"{tf}.convert_to_tensor({cells}.numpy()[index])" if arrays else f"{cells}[index]"
+    base = "with_values_at" if arrays else "with_value_at"
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name.startswith(base):
+            same = _WITH_VALUE.format(name=statement.name, tf=tf, cells=cells)
+            if ast.unparse(ast.parse(same)) == ast.unparse(statement):
+                return statement.name
+    if (edits, base) in job.functions_added:
+        return job.functions_added[edits, base]
+    place = _after_imports(tree) or first or tree.body[0]
+    name = names.fresh(edits, place, base)
+    text = _WITH_VALUE.format(name=name, tf=tf, cells=cells)
+    if isinstance(place, ast.Import | ast.ImportFrom | ast.Expr):
+        edits.insert_after(place, "\n\n" + text)
+    else:
+        edits.insert_before(place, text + "\n\n")
+    job.functions_added[edits, base] = name
+    return name
+
+
+def _after_imports(tree: ast.Module) -> ast.stmt | None:
+    """The last import at the top of the module."""
+    found: ast.stmt | None = None
+    for statement in tree.body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            found = statement
+        elif isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            break
+    return found
