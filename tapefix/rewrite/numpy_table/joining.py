@@ -1,0 +1,116 @@
+"""Functions that make one array of several: `array`, `stack`, `concatenate`, `append`, `meshgrid`, `linspace`."""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.codemod import Refusal
+from tapefix.rewrite.numpy_table.row import Bound, Row, is_number
+
+_TNP = "tf.experimental.numpy."
+
+
+def _array(bound: Bound) -> str | Refusal:
+    if bound.literal("ndmin", 0) != 0:
+        return Refusal("numpy.array with `ndmin=` has no counterpart in TensorFlow")
+    name = "object" if bound.has("object") else "a"
+    node = bound.node(name)
+    part = f"{{{name}}}"
+    if isinstance(node, (ast.GeneratorExp, ast.Set, ast.SetComp)):
+        return Refusal("numpy.array of a generator or set is an array of one object")
+    if isinstance(node, (ast.List, ast.Tuple)) and node.elts and not any(map(_is_nested, node.elts)):
+        return f"tf.stack({part})"
+    if isinstance(node, ast.ListComp) and not _is_nested(node.elt):
+        return f"tf.stack({part})"
+    if isinstance(node, ast.Tuple) or not (isinstance(node, (ast.List, ast.ListComp)) or bound.is_tensor(name)):
+        # a name may hold a tensor, or a list of tensors: this is right for both
+        return f"tf.convert_to_tensor({part})"
+    return f"tf.convert_to_tensor({part})" if isinstance(node, (ast.List, ast.ListComp)) else f"tf.identity({part})"
+
+
+def _is_nested(node: ast.expr) -> bool:
+    return isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.Starred)) and not isinstance(node, ast.Starred)
+
+
+def _concatenate(bound: Bound) -> str | Refusal:
+    name = "arrays" if bound.has("arrays") else "seq"
+    if bound.literal("axis", 0) is None:
+        node = bound.node(name)
+        if not isinstance(node, (ast.List, ast.Tuple)) or any(isinstance(one, ast.Starred) for one in node.elts):
+            return Refusal("numpy.concatenate with `axis=None` of a list that is not written out")
+        return Refusal("numpy.concatenate with `axis=None`: reshape the parts to one dimension first")
+    axis = "{axis}" if bound.has("axis") else "0"
+    return f"tf.concat({{{name}}}, axis={axis})"
+
+
+def _append(bound: Bound) -> str:
+    if bound.has("axis"):
+        return "tf.concat([{arr}, {values}], axis={axis})"
+    return "tf.concat([tf.reshape({arr}, [-1]), tf.reshape({values}, [-1])], axis=0)"
+
+
+def _linspace(bound: Bound) -> str | Refusal:
+    if bound.has("endpoint", "retstep", "axis"):
+        return Refusal("numpy.linspace with `endpoint=`, `retstep=` or `axis=` has no counterpart in TensorFlow")
+    start, stop = ("{start}", "{stop}")
+    if not bound.is_tensor("start"):
+        start = "tf.cast({start}, {stop}.dtype)"
+    elif not bound.is_tensor("stop"):
+        stop = "tf.cast({stop}, {start}.dtype)"
+    return f"tf.linspace({start}, {stop}, {'{num}' if bound.has('num') else '50'})"
+
+
+def _meshgrid(bound: Bound) -> str | Refusal:
+    if bound.literal("sparse", False) or not bound.rest:
+        return Refusal("numpy.meshgrid with `sparse=` has no counterpart in TensorFlow")
+    if any(isinstance(one, ast.Starred) for one in bound.rest):
+        return Refusal("numpy.meshgrid of a list that is not written out")
+    parts = ", ".join(f"{{rest{k}}}" for k in range(len(bound.rest)))
+    return f"tf.meshgrid({parts}, indexing=indexing?)"
+
+
+def _broadcast_arrays(bound: Bound) -> str:
+    return f"{_TNP}broadcast_arrays({', '.join(f'{{rest{k}}}' for k in range(len(bound.rest)))})"
+
+
+def _polyval(bound: Bound) -> str | Refusal:
+    coefficients = bound.node("p")
+    if isinstance(coefficients, (ast.List, ast.Tuple)) and all(map(is_number, coefficients.elts)) and bound.is_tensor("x"):
+        return "tf.math.polyval([tf.cast(c, {x}.dtype) for c in {p}], {x})"
+    return "tf.math.polyval(tf.unstack({p}), {x})" if bound.is_tensor("p") else (
+        "tf.math.polyval([tf.cast(c, {x}.dtype) for c in {p}], {x})"
+    )
+
+
+ROWS: list[Row] = [
+    *(
+        Row(f"numpy.{name}", "object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None", _array,
+            "tf.stack, tf.convert_to_tensor", exactness="dtype", dropped=frozenset({"copy", "order", "subok"}))
+        for name in ("array",)
+    ),
+    *(
+        Row(f"numpy.{name}", "a, dtype=None, order=None, *, copy=None, like=None", _array, "tf.convert_to_tensor",
+            exactness="dtype", dropped=frozenset({"copy", "order"}))
+        for name in ("asarray", "asanyarray", "asfarray")
+    ),
+    Row("numpy.stack", "arrays, axis=0, out=None, *, dtype=None", "tf.stack({arrays}, axis=axis?)", "tf.stack",
+        exactness="dtype"),
+    *(
+        Row(f"numpy.{name}", "arrays, axis=0, out=None, *, dtype=None", _concatenate, "tf.concat", exactness="dtype")
+        for name in ("concatenate", "concat")
+    ),
+    *(
+        Row(f"numpy.{name}", "tup", f"{_TNP}{to}({{tup}})", f"{_TNP}{to}")
+        for name, to in (("vstack", "vstack"), ("row_stack", "vstack"), ("hstack", "hstack"), ("dstack", "dstack"))
+    ),
+    Row("numpy.column_stack", "tup", _TNP + "column_stack({tup})", _TNP + "column_stack"),
+    Row("numpy.append", "arr, values, axis=None", _append, "tf.concat", exactness="dtype"),
+    Row("numpy.linspace", "start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0", _linspace,
+        "tf.linspace", exactness="dtype"),
+    Row("numpy.meshgrid", "*xi, copy=True, sparse=False, indexing='xy'", _meshgrid, "tf.meshgrid",
+        dropped=frozenset({"copy"})),
+    Row("numpy.broadcast_arrays", "*args, subok=False", _broadcast_arrays, _TNP + "broadcast_arrays"),
+    Row("numpy.polyval", "p, x", _polyval, "tf.math.polyval", exactness="dtype"),
+    Row("numpy.vander", "x, N=None, increasing=False", _TNP + "vander({x}, N=N?, increasing=increasing?)",
+        _TNP + "vander"),
+]  # fmt: skip
