@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tapefix.documents.document import Edit, Place
 
 if TYPE_CHECKING:
-    from tapefix.flow import Model
+    from tapefix.flow import Cut, How, Model
 
 
 class Applicability(str, enum.Enum):
@@ -68,15 +68,59 @@ class Finding:
 
 
 class Codemod:
-    """Base class of every rule. Subclasses set the class variables and write `find`."""
+    """Base class of every rule.
+
+    A subclass names the manners of losing a gradient that it speaks for; `find` then asks the flow model for the
+    cuts, words each one, and offers `fix`. Rules that look for something else override `find`.
+    """
 
     code: ClassVar[str]
     name: ClassVar[str]  # kebab-case, names the bad pattern
-    #: the manners of losing a gradient that this rule speaks for (see tapefix.flow.facts.How)
-    speaks_for: ClassVar[frozenset[str]] = frozenset()
-    #: how a hard gate is made differentiable: "straight-through" or "soft" ([tool.tapefix.gates] threshold)
-    threshold: str = "straight-through"
+    #: the manners of losing a gradient that this rule speaks for
+    speaks_for: ClassVar[frozenset[How]] = frozenset()
+    #: why the gradient dies there, one sentence
+    why: ClassVar[str] = ""
 
     def find(self, model: Model) -> Iterator[Finding]:
-        """The rule's findings in the model's document, each with a fix or the reason why there is none."""
+        """The rule's findings of the document and the modules it imports, each with a fix or the reason for none."""
+        for cut in model.of(*self.speaks_for):
+            if self.applies(model, cut):
+                yield self.finding(model, cut, self.fix(model, cut))
+
+    def applies(self, model: Model, cut: Cut) -> bool:
+        """Whether this rule speaks for the cut; rules that share a manner divide it here."""
+        return True
+
+    def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        """The rewrite of one cut, or why there is none."""
         raise NotImplementedError
+
+    def message(self, model: Model, cut: Cut) -> str:
+        """What is cut, in a few words."""
+        return f"no gradient flows through `{short(model, cut)}`"
+
+    def finding(self, model: Model, cut: Cut, outcome: Fix | Refusal) -> Finding:
+        text = self.message(model, cut)
+        if cut.partial:
+            text += " (one of several ways: nothing is None, the gradient is incomplete)"
+        return Finding(
+            self.code, self.name, text, self.why, model.document_of(cut.spot).place(cut.spot.node), outcome, related(model, cut)
+        )
+
+
+def short(model: Model, cut: Cut, limit: int = 60) -> str:
+    """The source of the place, on one line, cut short."""
+    text = " ".join(model.document_of(cut.spot).source(cut.spot.node).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def related(model: Model, cut: Cut) -> tuple[Related, ...]:
+    """Where the lost value came from, and who wanted its gradient."""
+    places = []
+    for origin in cut.origins[:3]:
+        if origin.spot is not None:
+            places.append(Related(model.document_of(origin.spot).place(origin.spot.node), f"`{origin.name}` gets no gradient through it"))
+    for target in cut.targets[:1]:
+        words = {"gradient": "the gradient is taken here", "loss": "the loss is wanted here", "call": "the layer's output is wanted here"}
+        places.append(Related(model.document_of(target.spot).place(target.spot.node), words.get(target.what, "it is wanted here")))
+    return tuple(places)

@@ -1,0 +1,35 @@
+"""The loss is a metric.
+
+Accuracy, F1, IoU and `keras.metrics.*` count.
+
+Before
+------
+    loss = 1.0 - accuracy(y, p)
+
+After
+-----
+    loss = tf.keras.losses.sparse_categorical_crossentropy(y, p)
+
+Fix
+---
+Unsafe: which surrogate is a decision.
+
+See https://www.tensorflow.org/guide/autodiff
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tapefix.codemod import Codemod, Fix, Refusal
+from tapefix.flow import Cut, How, Model
+
+
+class MetricAsLoss(Codemod):
+    code = "TAP409"
+    name = "metric-as-loss"
+    speaks_for: ClassVar = frozenset({How.METRIC})
+    why = "a metric counts right answers"
+
+    def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        return Refusal("a metric counts; train on a differentiable surrogate (cross-entropy, soft Dice, soft F1) and report the metric beside it")

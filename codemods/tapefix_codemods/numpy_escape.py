@@ -1,0 +1,35 @@
+"""A value is taken out of TensorFlow in the forward pass.
+
+`.numpy()`, `K.eval`, `K.get_value`, `convert_to_numpy`, `.item()` and `.tolist()` give plain numbers.
+
+Before
+------
+    loss = cost(prediction.numpy())
+
+After
+-----
+    loss = cost(prediction)
+
+Fix
+---
+Safe where all that follows on the way to the target can stay in TensorFlow.
+
+See https://www.tensorflow.org/guide/autodiff
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tapefix.codemod import Codemod, Fix, Refusal
+from tapefix.flow import Cut, How, Model
+
+
+class NumpyEscape(Codemod):
+    code = "TAP201"
+    name = "numpy-escape"
+    speaks_for: ClassVar = frozenset({How.TO_NUMPY})
+    why = "the numbers leave TensorFlow; the tape can't follow them"
+
+    def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        return Refusal("what follows can't stay in TensorFlow")

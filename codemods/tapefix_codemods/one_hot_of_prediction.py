@@ -1,0 +1,36 @@
+"""`one_hot` of a prediction.
+
+The row is made from an integer.
+
+Before
+------
+    row = tf.one_hot(tf.argmax(p, -1), n)
+
+After
+-----
+    hard = tf.one_hot(tf.argmax(p, -1), n)
+    row = p + tf.stop_gradient(hard - p)
+
+Fix
+---
+Unsafe: straight-through.
+
+See https://www.tensorflow.org/guide/autodiff
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tapefix.codemod import Codemod, Fix, Refusal
+from tapefix.flow import Cut, How, Model
+
+
+class OneHotOfPrediction(Codemod):
+    code = "TAP405"
+    name = "one-hot-of-prediction"
+    speaks_for: ClassVar = frozenset({How.ONE_HOT})
+    why = "one_hot takes integers"
+
+    def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        return Refusal("the row is made from an integer; use the probabilities themselves, or straight-through")

@@ -1,0 +1,35 @@
+"""A tensor is made a Python number and used as one.
+
+`float()`, `int()`, `complex()` and `bool()` take the number out of the tensor.
+
+Before
+------
+    total += float(loss)
+
+After
+-----
+    total += loss
+
+Fix
+---
+Safe for `float()` and `complex()` on the way to the target.
+
+See https://www.tensorflow.org/guide/autodiff
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tapefix.codemod import Codemod, Fix, Refusal
+from tapefix.flow import Cut, How, Model
+
+
+class PythonNumber(Codemod):
+    code = "TAP203"
+    name = "python-number"
+    speaks_for: ClassVar = frozenset({How.PYTHON_NUMBER})
+    why = "a Python number has no history"
+
+    def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        return Refusal("the number is used where a tensor can't be")

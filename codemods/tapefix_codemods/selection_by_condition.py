@@ -1,0 +1,36 @@
+"""A condition, mask or index is the only path to the weights.
+
+`tf.where(condition, a, b)`, boolean masks and indices pass the gradient to what is chosen, never to what chooses.
+
+Before
+------
+    y = tf.where(score > 0.0, a, b)
+
+After
+-----
+    gate = tf.sigmoid(score)
+    y = gate * a + (1.0 - gate) * b
+
+Fix
+---
+Unsafe: which soft choice stands for the hard one is a decision.
+
+See https://www.tensorflow.org/guide/autodiff
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tapefix.codemod import Codemod, Fix, Refusal
+from tapefix.flow import Cut, How, Model
+
+
+class SelectionByCondition(Codemod):
+    code = "TAP303"
+    name = "selection-by-condition"
+    speaks_for: ClassVar = frozenset({How.SELECTION})
+    why = "an index or a condition only chooses"
+
+    def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        return Refusal("no gradient reaches what chooses by any selection; weigh the values by a soft or straight-through gate instead")

@@ -1,0 +1,39 @@
+"""A whole Variable is assigned in the forward pass and then used as a value.
+
+`v.assign(x)` stores numbers: what reads `v` afterwards gets a value without a history, so that whatever made `x`
+gets None. Where the Variable is state that must be kept, the write stays and the read goes to the tensor.
+
+Before
+------
+    self.state.assign(self.cell(x, self.state))
+    return self.head(self.state)
+
+After
+-----
+    state = self.cell(x, self.state)
+    self.state.assign(state)
+    return self.head(state)
+
+Fix
+---
+Safe where the reads that follow the write are all known.
+
+See https://www.tensorflow.org/guide/autodiff
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tapefix.codemod import Codemod, Fix, Refusal
+from tapefix.flow import Cut, How, Model
+
+
+class VariableAssign(Codemod):
+    code = "TAP102"
+    name = "variable-assign"
+    speaks_for: ClassVar = frozenset({How.VARIABLE_WRITE})
+    why = "assign() writes a value into the Variable; the tape does not record where it came from"
+
+    def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        return Refusal("the reads that follow the write can't be followed")
