@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tapefix.cache import Cache
 from tapefix.codemod import Finding
@@ -16,6 +17,10 @@ from tapefix.engine import Checked, Failed, Fixed, Result, Skipped, check_docume
 from tapefix.reading import Tools, order
 from tapefix.registry import load_codemods
 from tapefix.selection import Selection
+
+if TYPE_CHECKING:
+    from tapefix.documents.document import Document
+    from tapefix.flow import Model
 
 #: a file's result and every file it rests on, with its digest
 Answer = tuple[Result, dict[str, "str | None"]]
@@ -38,14 +43,19 @@ class Run:
 
 def load_tools(config: Config) -> Tools:
     """The rules and the model, as the settings want them. Raises TapefixError for codes that no rule has."""
-    from tapefix.flow import understand
-
     codemods = load_codemods()
     selection = Selection(config)
     selection.check_codes(codemod.code for codemod in codemods)
     for codemod in codemods:
         codemod.threshold = config.gates.threshold
     return Tools(codemods, understand, selection)
+
+
+def understand(document: Document, workspace: Workspace) -> Model:
+    """The flow model of a document, with imports looked up in the workspace."""
+    from tapefix import flow
+
+    return flow.understand(document, flow.RepositoryLoader(workspace))
 
 
 def check_files(files: Sequence[str], config: Config, *, jobs: int = 0, cache: Cache | None = None) -> Iterator[Result]:

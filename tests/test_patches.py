@@ -28,7 +28,10 @@ KINDS = {
     "was empty": (b"", b"a\n"),
     "becomes empty": (b"a\n", b""),
     "like a header": (b"-- a/x\n++ b/x\n@@ -1 +1 @@\n", b"-- a/y\n++ b/x\n@@ -1 +1 @@\n"),
-    "far apart": (b"".join(b"%d\n" % n for n in range(60)), b"".join(b"%d\n" % n for n in range(60) if n not in (3, 40))),
+    "far apart": (
+        b"".join(b"%d\n" % n for n in range(60)),
+        b"".join(b"%d\n" % n for n in range(60) if n not in (3, 40)),
+    ),
 }
 NAMES = ["x.py", "a folder/my file.py", "größe/模型.py", 'quo"te\\back\ttab.py']
 
@@ -94,8 +97,12 @@ def test_no_change_no_diff():
     assert unified_diff("x.py", b"a", b"a") == b""
 
 
-line = st.sampled_from([b"", b"a", b"b", b"  c", b"\x0c", b"d\r", b"\xe2\x80\xa8", b"- e", b"-- a/x", b"@@ -1 +1 @@", b"\\ N"])
-content = st.builds(lambda lines, end: b"\n".join(lines) + end, st.lists(line, max_size=30), st.sampled_from([b"", b"\n"]))
+line = st.sampled_from(
+    [b"", b"a", b"b", b"  c", b"\x0c", b"d\r", b"\xe2\x80\xa8", b"- e", b"-- a/x", b"@@ -1 +1 @@", b"\\ N"]
+)
+content = st.builds(
+    lambda lines, end: b"\n".join(lines) + end, st.lists(line, max_size=30), st.sampled_from([b"", b"\n"])
+)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

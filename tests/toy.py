@@ -45,15 +45,16 @@ class ToyModel:
                     if document.source(node.func.value).startswith("tf."):
                         yield ToyMisuse(Spot(document.filename, node), "a tensor has no tolist()")
 
-    def cuts(self, function: str) -> Iterator[tuple[Document, ast.Call]]:
-        for document in self.documents:
-            for node in ast.walk(document.tree):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) == function:
-                    if "np." not in "".join(map(ast.unparse, node.args)):
-                        yield document, node
-
     def explain(self, row: int) -> list[str]:
         return [f"row {row} of {self.document.rows}"]
+
+
+def cuts(model, function: str) -> Iterator[tuple[Document, ast.Call]]:
+    for document in model.documents if isinstance(model, ToyModel) else [model.document]:
+        for node in ast.walk(document.tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == function:
+                if "np." not in "".join(map(ast.unparse, node.args)):
+                    yield document, node
 
 
 class _Renamed(Codemod):
@@ -62,7 +63,7 @@ class _Renamed(Codemod):
     applicability = Applicability.SAFE
 
     def find(self, model) -> Iterator[Finding]:
-        for document, node in model.cuts(self.function):
+        for document, node in cuts(model, self.function):
             start, end = document.span(node.func)
             edit = Edit(document.filename, start, end, self.replacement)
             yield Finding(
@@ -106,7 +107,7 @@ class Refused(Codemod):
     code, name = "TOY201", "numpy-fft"
 
     def find(self, model):
-        for document, node in model.cuts("np.fft"):
+        for document, node in cuts(model, "np.fft"):
             yield Finding(
                 code=self.code,
                 name=self.name,

@@ -59,14 +59,33 @@ def apply(
     failed = common.tell_the_rest(before, found.named)
     if failed:
         raise typer.Exit(2)
-    if verify:
-        from tapefix.cli.proving import prove_and_write
+    fixed, notes, unproven = _fixed(workspace, files, tools, wanted, config, found, context.obj, verify=verify)
+    deliver(fixed, before, dry_run=dry_run, patch=patch, stdin=given == ["-"], notes=notes)
+    changes = bool(fixed.workspace.changed)
+    raise typer.Exit(1 if unproven or (dry_run and changes) else 0)
 
-        raise typer.Exit(prove_and_write(workspace, files, tools, wanted, config, context.obj, dry_run, patch))
+
+def _fixed(
+    workspace: Workspace,
+    files: list[str],
+    tools: Tools,
+    wanted: Callable[[Proposal], bool],
+    config: Config,
+    found: Found,
+    command: tuple[str, ...],
+    *,
+    verify: bool,
+) -> tuple[Fixed, tuple[str, ...], bool]:
+    """The repairs, what there is to tell about their proof, and whether one could not be proven."""
     from tapefix.engine import fix_documents
 
-    fixed = fix_documents(workspace, files, tools, wanted)
-    deliver(fixed, before, dry_run=dry_run, patch=patch, stdin=given == ["-"])
+    if not verify:
+        return fix_documents(workspace, files, tools, wanted), (), False
+    from tapefix.cli.proving import proven, told
+
+    fixed, evidence = proven(workspace, files, tools, wanted, config, found.named, command)
+    kept = {proposal.identity for proposal in fixed.applied}
+    return fixed, tuple(told(fixed, evidence, Path.cwd())), bool(set(evidence) - kept)
 
 
 def _candidates(
@@ -119,7 +138,7 @@ def _ask(proposal: Proposal) -> bool:
 def deliver(
     fixed: Fixed, before: Run, *, dry_run: bool, patch: str, stdin: bool = False, notes: tuple[str, ...] = ()
 ) -> None:
-    """Writes what was repaired (or its diff) and prints what was done and what is left. Ends by typer.Exit."""
+    """Writes what was repaired (or its diff) and prints what was done and what is left."""
     from tapefix.patches import unified_diff, write_files
     from tapefix.report.applied import render_applied
     from tapefix.report.words import relative
@@ -152,4 +171,3 @@ def deliver(
     sys.stdout.buffer.write(diff)
     sys.stdout.buffer.flush()
     sys.stderr.write(summary)
-    raise typer.Exit(1 if changed else 0)

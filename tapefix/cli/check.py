@@ -60,9 +60,9 @@ def _run(paths: list[str], config: Config, stdin_filename: str, jobs: int, *, ca
     from tapefix.engine import check_document
     from tapefix.runner import check_files, gather, load_tools, open_cache
 
+    tools = load_tools(config)  # first, so that a wrong rule code is told before anything else
     found, workspace = common.inputs(paths, config, stdin_filename)
     if paths == ["-"]:
-        tools = load_tools(config)
         run = gather([check_document(workspace, name, tools) for name in found.files], workspace)
     else:
         cache = open_cache(config) if cached else None

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from unidiff.patch import Hunk, PatchedFile, PatchSet
 from unidiff.errors import UnidiffParseError
+from unidiff.patch import Hunk, PatchedFile, PatchSet
 
 from tapefix.errors import TapefixError
 from tapefix.patches.diff import CONTEXT, lines_of
