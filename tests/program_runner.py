@@ -126,7 +126,7 @@ def _count_variables(tf: Any, nudge: float, direction: Any) -> None:
 
 
 def _record_gradients(tf: Any, script: str, calls: list[Record], save: str | None, stop: int | None) -> None:
-    """Wraps GradientTape.gradient so that each call from the program is recorded; the program ends after call `stop`."""
+    """Wraps GradientTape.gradient so that calls from the program are recorded; it ends after call `stop`."""
     import numpy as np
 
     try:
@@ -167,7 +167,7 @@ def _record_gradients(tf: Any, script: str, calls: list[Record], save: str | Non
         result = real(self, target, sources, *args, **kwargs)
         if line is None or len(calls) >= MOST_CALLS:
             return result
-        pairs = list(zip(flat, tf.nest.flatten(result)))  # noqa: B905 (runs on Python 3.8)
+        pairs = list(zip(flat, tf.nest.flatten(result)))  # noqa: B905 (runs on Python 3.9)
         if not pairs:
             calls.append({"line": line, "none": ["(no sources)"], "norms": [], "loss": None, "moved": 0.0})
             return result
