@@ -45,7 +45,7 @@ def buffers(document: Document) -> list[Buffer]:
                 spot = Spot(document.filename, other, syntax.function(other))
                 buffer.add(Use(Role.READ, spot, statement, True))
         _follow_arguments(document, buffer)
-        if any(isinstance(use, Write) for use in uses_of(buffer, syntax)):
+        if any(isinstance(use, Write) for use in uses_of(buffer, syntax)) or _wraps_tensor(document, node):
             found.append(buffer)
     return found
 
@@ -66,6 +66,13 @@ def _follow_arguments(document: Document, buffer: Buffer) -> None:
         for other in ast.walk(function):
             if isinstance(other, ast.Name) and other.id == name:
                 buffer.add(Use(Role.READ, Spot(document.filename, other, function), syntax.statement(other), True))
+
+
+def _wraps_tensor(document: Document, node: ast.Call) -> bool:
+    """`tf.Variable(...)` of more than numbers, inside a function."""
+    inner = ast.unparse(node.args[0]) if node.args else ""
+    inside = syntax_of(document).function(node) is not None
+    return inside and (dotted(node.func) or "").endswith("Variable") and "tf." in inner and "zeros" not in inner
 
 
 def _target(made: ast.Call, syntax) -> ast.expr | None:

@@ -10,12 +10,14 @@ from tapefix.rewrite.accumulators.facts import Facts, SyntaxFacts
 from tapefix.rewrite.accumulators.functional import plan_functional
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.lists import plan_list
+from tapefix.rewrite.accumulators.made import plan_unwrapped
 from tapefix.rewrite.accumulators.outcome import NotProven, Plan, Refusal, Rung
 from tapefix.rewrite.accumulators.slots import plan_slots
+from tapefix.rewrite.accumulators.state import plan_state
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 
-_RUNGS = (plan_list, plan_tensor_array, plan_slots, plan_functional)
+_RUNGS = (plan_unwrapped, plan_list, plan_tensor_array, plan_slots, plan_functional, plan_state)
 
 
 def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan | Refusal:

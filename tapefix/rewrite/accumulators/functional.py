@@ -72,10 +72,24 @@ def first_tensor(job: Job, edits: EditSet) -> str:
         tensor = isinstance(made.array, ast.Call) and source.startswith(f"{tf}.")
         return source if tensor else f"{tf}.convert_to_tensor({source})"
     if made.dtype == "float32":
-        return f"{tf}.convert_to_tensor({source})"
+        return _float32(job, tf)
     if made.dtype_written or speaks_of_other_floats(job.document):
         return source
-    return f"{tf}.cast({source}, {tf}.float32)" if _only_scatters(job) else source
+    return _float32(job, tf) if _only_scatters(job) else source
+
+
+def _float32(job: Job, tf: str) -> str:
+    """A NumPy array's first content as a float32 tensor."""
+    made = job.made
+    call = made.array
+    size = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    if size is not None and made.like is not size:
+        name = {"zeros": "zeros", "empty": "zeros", "ones": "ones"}.get(made.content)
+        if name is not None and not (made.rank == 1 and not isinstance(size, ast.Tuple | ast.List)):
+            return f"{tf}.{name}({job.source(size)})"
+        if name is not None:
+            return f"{tf}.{name}([{job.source(size)}])"
+    return f"{tf}.cast({job.source(call)}, {tf}.float32)"
 
 
 def _only_scatters(job: Job) -> bool:

@@ -10,8 +10,14 @@ from tapefix.rewrite.accumulators.outcome import NotProven
 
 
 def every_use_is_known(job: Job) -> None:
+    """Every use of the buffer is seen, and each is a write or read of a kind that the ladder knows."""
     if job.buffer.escapes:
         raise NotProven(f"`{job.name}` {job.buffer.escapes}")
+    every_use_is_understood(job)
+
+
+def every_use_is_understood(job: Job) -> None:
+    """Each use that is seen is a write or read of a kind that the ladder knows."""
     for use in job.uses:
         if isinstance(use, Unknown):
             raise NotProven(f"line {job.line(use.use.statement)}: {use.reason}")

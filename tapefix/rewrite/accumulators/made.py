@@ -1,0 +1,64 @@
+"""`tf.Variable(tensor)` in the forward pass that nothing writes into: the wrapper goes, the tensor stays."""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.rewrite.accumulators import guards
+from tapefix.rewrite.accumulators.job import Job
+from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan
+from tapefix.rewrite.accumulators.reads import as_tensor
+from tapefix.rewrite.accumulators.syntax import dotted
+from tapefix.rewrite.edits import EditSet
+
+#: arguments of tf.Variable that a tensor has no need of
+_IDLE = {"initial_value", "trainable", "name", "validate_shape", "caching_device", "dtype", "shape"}
+
+
+def plan_unwrapped(job: Job, edits: EditSet) -> Plan:
+    """Edits that take a Variable away from around a tensor. Raises NotProven."""
+    if job.writes:
+        raise NotProven(f"line {job.line(job.writes[0].statement)} writes into `{job.name}`")
+    guards.every_use_is_known(job)
+    guards.made_from_seen_content(job)
+    guards.not_a_source(job)
+    unwrap(job, edits)
+    for read in job.reads:
+        as_tensor(job, edits, read)
+    return Plan(Applicability.SAFE, (), "use the tensor itself in place of a new Variable")
+
+
+def unwrap(job: Job, edits: EditSet) -> None:
+    """Replaces `tf.Variable(x, dtype=d)` by `tf.cast(x, d)`, without a type by `x` or, where `x` is a list or may be
+    a Variable that changes later, by `tf.convert_to_tensor(x)`."""
+    call = job.made.call
+    assert isinstance(call, ast.Call)
+    unknown = [k.arg or "**" for k in call.keywords if k.arg not in _IDLE]
+    if unknown or len(call.args) > 1:
+        raise NotProven(f"the arguments `{', '.join(unknown) or 'after the first'}` on line {job.line(call)} mean something to a Variable")
+    dtype = next((k.value for k in call.keywords if k.arg == "dtype"), None)
+    tf = job.tf(edits, job.maker_statement)
+    inner = job.made.array
+    if dtype is not None and not _already(job, inner, dtype):
+        edits.rewrite(call, tf + ".cast({inner}, {dtype})", inner=inner, dtype=dtype)
+    elif _computed(inner):
+        edits.rewrite(call, "{inner}", inner=inner)
+    else:
+        edits.rewrite(call, tf + ".convert_to_tensor({inner})", inner=inner)
+
+
+def _already(job: Job, inner: ast.expr, dtype: ast.expr) -> bool:
+    from tapefix.rewrite.accumulators.maker import dtype_name
+
+    known = job.facts.dtype(inner)
+    return known is not None and known == dtype_name(dtype)
+
+
+def _computed(inner: ast.expr) -> bool:
+    """Whether an expression computes a tensor of its own: an operation on tensors, not a name, a list or a number."""
+    match inner:
+        case ast.BinOp() | ast.UnaryOp() | ast.Subscript():
+            return True
+        case ast.Call(func=func):
+            return not (dotted(func) or "").startswith(("np.", "numpy.", "lambda"))
+    return False

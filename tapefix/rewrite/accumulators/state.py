@@ -1,0 +1,142 @@
+"""A Variable that outlives the forward pass: its writes stay, its reads are redirected to the tensor that was written.
+
+The function that writes it works on a tensor of its own, which starts as the Variable's value, takes every
+write, answers every read, and is assigned to the Variable at each write so that whoever reads it later finds it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.rewrite import names
+from tapefix.rewrite.accumulators import guards
+from tapefix.rewrite.accumulators.access import Read, Write
+from tapefix.rewrite.accumulators.functional import updated
+from tapefix.rewrite.accumulators.job import Job
+from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
+from tapefix.rewrite.accumulators.reads import as_tensor
+from tapefix.rewrite.accumulators.syntax import Function, Scope, dotted
+from tapefix.rewrite.accumulators.values import holds_floats
+from tapefix.rewrite.edits import EditSet
+
+
+def plan_state(job: Job, edits: EditSet) -> Plan:
+    """Edits that keep the Variable and redirect its reads. Raises NotProven."""
+    if job.made.library != "variable":
+        raise NotProven(f"`{job.name}` is not a Variable")
+    holds_floats(job)
+    guards.every_use_is_understood(job)
+    guards.not_a_source(job)
+    guards.not_aliased(job)
+    scope = _writing_function(job)
+    uses: list[Write | Read] = [u for u in job.uses if isinstance(u, Write | Read) and _in(job, u, scope)]
+    text = _one_text(job, uses)
+    first = _first_statement(job, uses)
+    _nobody_else_writes_in_between(job, scope, first)
+    name = names.fresh(edits, first, text.split(".")[-1].lstrip("_") or "value")
+    tf = job.tf(edits, first)
+    starts_anew = _starts_anew(uses, first)
+    kept = not starts_anew or _read_elsewhere(job, scope) or bool(job.buffer.escapes)
+    if not starts_anew:
+        edits.insert_before(first, f"{name} = {tf}.convert_to_tensor({text})")
+    for use in uses:
+        if isinstance(use, Read):
+            _redirect(job, edits, use, first if starts_anew else None, name)
+            continue
+        template, parts = updated(job, edits, use, name)
+        statement = f"{name} = {template}"
+        if kept:
+            statement += f"\n{text}.assign({name})"
+        edits.rewrite_statement(use.statement, statement, **parts)
+    how = "go on with the tensor that was written; the Variable still gets it" if kept else "collect in a tensor"
+    return Plan(Applicability.SAFE, (), how, Rung.FUNCTIONAL)
+
+
+def _in(job: Job, use: Write | Read, scope: Scope) -> bool:
+    return job.function_scope(use.use.spot.node) is scope
+
+
+def _writing_function(job: Job) -> Scope:
+    """The one function whose writes carry a gradient. Raises NotProven where reads elsewhere want it."""
+    carrying = [w for w in job.writes if w.use.carries and not _resets(w)]
+    scopes = {job.function_scope(w.statement) for w in carrying}
+    if len(scopes) != 1:
+        lines = ", ".join(sorted({str(job.line(w.statement)) for w in carrying}))
+        raise NotProven(f"several functions write into `{job.name}` (lines {lines})" if lines else f"nothing is written into `{job.name}`")
+    scope = scopes.pop()
+    for read in job.reads:
+        if job.function_scope(read.use.spot.node) is not scope and read.use.carries:
+            raise NotProven(f"`{job.name}` is read by another function than the one that writes it, on line {job.line(read.use.spot.node)}")
+    return scope
+
+
+def _resets(write: Write) -> bool:
+    """Whether a write puts constants: `v.assign(tf.zeros_like(v))`."""
+    match write.value:
+        case ast.Call(func=func) if write.form == "whole" and write.operation == "set":
+            return (dotted(func) or "").split(".")[-1] in ("zeros", "zeros_like", "ones", "ones_like", "fill")
+    return False
+
+
+def _one_text(job: Job, uses: list[Write | Read]) -> str:
+    """How the function writes the Variable, always alike."""
+    texts = {ast.unparse(use.use.spot.node) for use in uses}
+    if len(texts) > 1:
+        raise NotProven(f"`{job.name}` goes by several names: {', '.join(f'`{t}`' for t in sorted(texts))}")
+    text = texts.pop()
+    node = uses[0].use.spot.node
+    if not isinstance(node, ast.Name | ast.Attribute) or dotted(node) is None:
+        raise NotProven(f"`{text}` is an element of a container")
+    for use in uses:
+        if isinstance(use, Write) and use.rebinds:
+            raise NotProven(f"line {job.line(use.statement)} binds `{text}` again")
+    return text
+
+
+def _first_statement(job: Job, uses: list[Write | Read]) -> ast.stmt:
+    """The first statement with a use, in the innermost block that holds all of them."""
+    statements = [use.use.statement for use in uses]
+    chains = [[s, *(a for a in job.syntax.ancestors(s) if isinstance(a, ast.stmt))] for s in statements]
+    for candidate in reversed(chains[0]):  # from the outermost block inwards
+        block = job.syntax.block(candidate)
+        if all(any(step in block for step in chain) for chain in chains):
+            found = block
+    inside = [next(step for step in chain if step in found) for chain in chains]
+    return min(inside, key=lambda s: job.syntax.order[s])
+
+
+def _starts_anew(uses: list[Write | Read], first: ast.stmt) -> bool:
+    """Whether the first use is an unconditional write of the whole, so that what was there before does not count."""
+    writes = [u for u in uses if isinstance(u, Write) and u.statement is first]
+    return bool(writes) and writes[0].form == "whole" and writes[0].operation == "set"
+
+
+def _read_elsewhere(job: Job, scope: Scope) -> bool:
+    return any(job.function_scope(read.use.spot.node) is not scope for read in job.reads)
+
+
+def _nobody_else_writes_in_between(job: Job, scope: Scope, first: ast.stmt) -> None:
+    """No function that writes the Variable too is called after the tensor took its value."""
+    others = {
+        function.name
+        for write in job.writes
+        if isinstance(function := job.syntax.function(write.statement), ast.FunctionDef) and function is not scope
+    }
+    start = job.syntax.order[first]
+    for call in ast.walk(scope):
+        if not isinstance(call, ast.Call) or job.syntax.order[call] < start:
+            continue
+        if (dotted(call.func) or "").split(".")[-1] in others:
+            raise NotProven(f"line {job.line(call)} calls a function that writes `{job.name}` too")
+    if isinstance(scope, Function) and any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(scope)):
+        raise NotProven(f"the function on line {job.line(scope)} is left and entered again while it writes `{job.name}`")
+
+
+def _redirect(job: Job, edits: EditSet, read: Read, reset: ast.stmt | None, name: str) -> None:
+    """The read now reads the tensor; inside the write that starts it anew it still reads the Variable."""
+    if reset is not None and read.use.statement is reset:
+        return
+    parent = job.syntax.parent(read.access.node)
+    if isinstance(parent, ast.Attribute) and parent.attr in ("name", "trainable", "handle", "path", "initializer"):
+        return
+    as_tensor(job, edits, read, name)
