@@ -17,7 +17,7 @@ _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 class Frame(NamedTuple):
     """One running line of the user's: which call it is in (`ident`), the function's name, the file and the line."""
 
-    ident: int
+    ident: tuple[int, int]
     function: str
     filename: str
     line: int
@@ -30,6 +30,7 @@ class UserCode:
         self.root = os.path.join(os.path.realpath(root), "")
         self._stdlib = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
         self._known: dict[str, bool] = {}
+        self.calls: dict[int, int] = {}  # frame of the user's -> number of the call it is making
 
     def owns(self, filename: str) -> bool:
         """True for a file below the project's folder that is no installed library."""
@@ -45,16 +46,24 @@ class UserCode:
         return known
 
     def stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
-        """The user's frames below `frame`, innermost first."""
-        found = []
+        """The user's frames below `frame`, innermost first.
+
+        Python reuses the addresses of frames, so a frame is told from a later one at the same address by the number
+        of the call that led to it.
+        """
+        mine = []
         known = self._known
         while frame is not None:
-            code = frame.f_code
-            mine = known.get(code.co_filename)
-            if mine or (mine is None and self.owns(code.co_filename)):
-                found.append(Frame(id(frame), code.co_name, code.co_filename, frame.f_lineno))
+            name = frame.f_code.co_filename
+            owned = known.get(name)
+            if owned or (owned is None and self.owns(name)):
+                mine.append(frame)
             frame = frame.f_back
-        return tuple(found)
+        calls = self.calls
+        outer = [calls.get(id(caller_), 0) for caller_ in mine[1:]] + [0]
+        return tuple(
+            Frame((id(f), number), f.f_code.co_name, f.f_code.co_filename, f.f_lineno) for f, number in zip(mine, outer)
+        )
 
     def innermost(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame of the user's."""

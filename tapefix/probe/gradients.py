@@ -43,7 +43,7 @@ class Recorder:
         self.steps = max(1, steps)
         self.calls: Dict[Place, int] = {}
         self.traced: List[Call] = []
-        self.listeners: List[Callable[[Any, Any, Sequence[Any], Sequence[Any], Call], None]] = []
+        self.listeners: List[Callable[[Any, Any, Sequence[Any], Call], None]] = []
         self._inside = 0
         self._unapplied = 0  # gradient calls whose result no optimizer has been given yet
         self._names: Dict[Tuple[Place, Tuple[int, ...]], List[naming.Name]] = {}
@@ -58,7 +58,11 @@ class Recorder:
             if recorder._inside:
                 return gradient(self, target, sources, *args, **kwargs)
             recorder.stopper.check()
-            result = gradient(self, target, sources, *args, **kwargs)
+            try:
+                result = gradient(self, target, sources, *args, **kwargs)
+            except Exception:
+                recorder.failed(self, target, sources, caller())
+                raise
             recorder.note(self, target, sources, result, "gradient", caller())
             return result
 
@@ -115,11 +119,24 @@ class Recorder:
             count = self.calls.get(place, 0) if graph else self._count(place)
             if count <= self.steps:
                 call = self._call(place, kind, graph, flat_sources, flat_result, frame)
-                for listener in self.listeners:
-                    listener(tape, target, flat_sources, flat_result, call)
                 self._values(call, flatten(target), flat_result)
+                for listener in self.listeners:
+                    listener(tape, target, flat_sources, call)
         except Exception as failure:  # the user's program must not suffer from being watched
             self.events.emit("note", message=f"a gradient call could not be recorded: {failure!r}", file=place[0])
+
+    def failed(self, tape: Any, target: Any, sources: Any, frame: FrameType) -> None:
+        """A gradient call raised: it is explained as if every gradient were None."""
+        place = self.code.place(frame)
+        if place is None or not self.listeners:
+            return
+        try:
+            flat = self.tf.nest.flatten(sources)
+            call = self._call(place, "gradient", not self.tf.executing_eagerly(), flat, [None] * len(flat), frame)
+            for listener in self.listeners:
+                listener(tape, target, flat, call)
+        except Exception as failure:
+            self.events.emit("note", message=f"a failed gradient call could not be explained: {failure!r}")
 
     def _count(self, place: Place) -> int:
         count = self.calls[place] = self.calls.get(place, 0) + 1
@@ -199,7 +216,7 @@ class Recorder:
         tf.cond(runs < self.steps, watch, lambda: tf.constant(0, tf.int64))
 
     def _judge(self, call: Call, loss: Optional[float], gradients: List[Any]) -> None:
-        variables = [dict(variable) for variable in call.variables]
+        variables = call.variables = [dict(variable) for variable in call.variables]
         digest: List[float] = []
         for index, array in zip(call.present, gradients):
             status, norm, numbers = tensors.judge(array)

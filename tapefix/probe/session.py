@@ -16,7 +16,9 @@ from .events import Events
 from .frames import UserCode
 from .gradients import Recorder
 from .imports import AfterImport
+from .instrument import compile_instrumented
 from .stop import EndOfFit, EndOfRun, Stopper
+from .tracer import Tracer
 
 _PATIENCE = 20.0  # seconds without a new gradient call before a run that has seen something is ended
 
@@ -34,6 +36,7 @@ class Session:
         self.code = UserCode(self.root)
         self.stopper = Stopper(self.code, self.steps, float(job.get("patience") or _PATIENCE), self.finish)
         self.recorder: Optional[Recorder] = None
+        self.tracer: Optional[Tracer] = None
         self.hooks: Dict[str, Any] = {}
         self.pid = os.getpid()
         self._started = self._ended = False
@@ -44,6 +47,9 @@ class Session:
         seed = self.job.get("seed")
         if seed is not None:
             random.seed(int(seed))
+        if self.explains:
+            self.tracer = Tracer(self.events, self.code, self.job.get("findings") or ())
+            self.tracer.instrument()
         callbacks: Dict[str, Callable[[ModuleType], None]] = {"tensorflow": self._tensorflow}
         callbacks.update({name: self._keras for name in library.KERAS})
         if seed is not None:
@@ -66,6 +72,8 @@ class Session:
             tf.random.set_seed(int(self.job["seed"]))
         self.recorder = Recorder(tf, self.events, self.code, self.stopper, self.steps)
         self.hooks.update(library.hook_tensorflow(tf, self.recorder, self.stopper))
+        if self.tracer is not None:
+            self.hooks.update(self.tracer.install(tf, self.recorder))
         self.start(tf)
         for name in library.KERAS:
             if name in sys.modules and f"{name}-fit" not in self.hooks and hasattr(sys.modules[name], "Model"):
@@ -101,6 +109,8 @@ class Session:
         self.start()
         if self.recorder is not None:
             self.recorder.finish()
+        if self.tracer is not None:
+            self.tracer.finish()
         self.events.emit("end", reason=reason)
 
     # ------------------------------------------------------------------ running
@@ -142,6 +152,11 @@ class Session:
         atexit.register(self.finish, "finished")
 
     def _compile(self, source: bytes, path: str) -> Any:
+        if self.tracer is not None:
+            try:
+                return compile_instrumented(source, path)
+            except (SyntaxError, ValueError, RecursionError):
+                pass  # the plain compiler tells the user what is wrong
         return compile(source, path, "exec", dont_inherit=True)
 
     def _error(self, error: BaseException) -> None:
