@@ -28,6 +28,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.written_in_place import repair
 
 
 class NumpyBuffer(Codemod):
@@ -37,4 +38,4 @@ class NumpyBuffer(Codemod):
     why = "a NumPy array stores numbers; the tensor's history is left behind"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the writes can't be followed")
+        return repair(model, cut)

@@ -27,6 +27,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.written_in_place import repair
 
 
 class VariableAssign(Codemod):
@@ -36,4 +37,4 @@ class VariableAssign(Codemod):
     why = "assign() writes a value into the Variable; the tape does not record where it came from"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the reads that follow the write can't be followed")
+        return repair(model, cut)

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.written_in_place import repair
 
 
 class VariableMadeInForwardPass(Codemod):
@@ -32,4 +33,4 @@ class VariableMadeInForwardPass(Codemod):
     why = "tf.Variable() copies the numbers of its initial value into a new leaf"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the Variable is written later")
+        return repair(model, cut)

@@ -30,6 +30,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.written_in_place import repair
 
 
 class VariableSliceAssign(Codemod):
@@ -39,4 +40,4 @@ class VariableSliceAssign(Codemod):
     why = "assign() writes a value into the Variable; the tape does not record where it came from"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the writes can't be followed")
+        return repair(model, cut)
