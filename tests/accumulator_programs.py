@@ -72,7 +72,7 @@ def _wraps_tensor(document: Document, node: ast.Call) -> bool:
     """`tf.Variable(...)` of more than numbers, inside a function."""
     inner = ast.unparse(node.args[0]) if node.args else ""
     inside = syntax_of(document).function(node) is not None
-    return inside and (dotted(node.func) or "").endswith("Variable") and "tf." in inner and "zeros" not in inner
+    return inside and (dotted(node.func) or "").endswith("Variable") and ("tf." in inner or "x[" in inner) and "zeros" not in inner
 
 
 def _target(made: ast.Call, syntax) -> ast.expr | None:

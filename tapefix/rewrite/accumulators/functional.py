@@ -14,6 +14,7 @@ from tapefix.rewrite.accumulators.access import At, Element, Fancy, NewAxis, Res
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
 from tapefix.rewrite.accumulators.reads import as_tensor
+from tapefix.rewrite.accumulators.syntax import dotted
 from tapefix.rewrite.accumulators.values import holds_floats, slot_value, speaks_of_other_floats
 from tapefix.rewrite.edits import EditSet
 
@@ -106,8 +107,11 @@ def _variable_dtype(job: Job) -> ast.expr | None:
 # one write
 
 
-def updated(job: Job, edits: EditSet, write: Write, name: str) -> Template:
-    """The buffer after a write as a template over `name`, which holds it as a tensor before."""
+def updated(job: Job, edits: EditSet, write: Write, name: str, typed: str = "") -> Template:
+    """The buffer after a write as a template over `name`, which holds it as a tensor before.
+
+    `typed` is what has the buffer's element type, where `name` may not be bound yet.
+    """
     if write.form == "scatter":
         return _scattered(job, edits, write, name)
     assert write.value is not None
@@ -115,7 +119,7 @@ def updated(job: Job, edits: EditSet, write: Write, name: str) -> Template:
         tf = job.tf(edits, write.statement)
         return f"{tf}.fill({tf}.shape({name}), {tf}.cast({{value}}, {name}.dtype))", {"value": write.value}
     if write.access.whole and (write.form == "whole" or job.facts.rank(write.value) is None or write.operation != "set"):
-        return _whole(job, edits, write, name)
+        return _whole(job, edits, write, name, typed or name)
     positions = _scatter_positions(job, write)
     if positions is not None and write.operation == "set":
         value, parts = slot_value(job, edits, write, list(range(len(positions))))
@@ -126,14 +130,22 @@ def updated(job: Job, edits: EditSet, write: Write, name: str) -> Template:
     return _by_function(job, edits, write, name)
 
 
-def _whole(job: Job, edits: EditSet, write: Write, name: str) -> Template:
+def _whole(job: Job, edits: EditSet, write: Write, name: str, typed: str) -> Template:
     assert write.value is not None
     if write.operation != "set":
         return f"{name} {_SIGNS[write.operation]} {{value}}", {"value": write.value}
-    if write.form == "whole":
-        return "{value}", {"value": write.value}
     tf = job.tf(edits, write.statement)
+    if write.form == "whole":
+        plain = "{value}" if _is_tensor(write.value, job) else f"{tf}.convert_to_tensor({{value}}, {typed}.dtype)"
+        return plain, {"value": write.value}
     return f"{tf}.broadcast_to({{value}}, {tf}.shape({name}))", {"value": write.value}
+
+
+def _is_tensor(value: ast.expr, job: Job) -> bool:
+    """Whether a value assigned to a Variable is no number, list or NumPy array, as far as its syntax shows."""
+    if job.facts.is_number(value) or isinstance(value, ast.List | ast.Tuple | ast.ListComp):
+        return False
+    return not (isinstance(value, ast.Call) and (dotted(value.func) or "").startswith(("np.", "numpy.")))
 
 
 def _scatter_positions(job: Job, write: Write) -> list[ast.expr] | None:

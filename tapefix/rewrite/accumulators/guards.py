@@ -72,7 +72,7 @@ def not_aliased(job: Job) -> None:
     for read in job.reads:
         if not read.access.whole or not job.writes or _copied(job, read):
             continue
-        if not any(_may_follow(job, write.statement, read.use.spot.node) for write in job.writes):
+        if not any(may_follow(job, write.statement, read.use.spot.node) for write in job.writes):
             continue
         if _kept(job, read):
             raise NotProven(f"line {job.line(read.use.spot.node)} keeps `{job.name}` while it is still written")
@@ -94,9 +94,9 @@ def _copied(job: Job, read: Read) -> bool:
     return isinstance(parent, ast.Attribute) and parent.attr == "copy"
 
 
-def _may_follow(job: Job, later: ast.stmt, earlier: ast.AST) -> bool:
+def may_follow(job: Job, later: ast.AST, earlier: ast.AST) -> bool:
     """Whether `later` may run after `earlier` without the buffer being made anew in between."""
-    if job.syntax.order[later] > job.syntax.order[earlier]:
+    if job.syntax.order[later] > job.syntax.order[earlier] and not job.syntax.inside(later, earlier):
         return True
     around = set(job.syntax.loops(later)) & set(job.syntax.loops(earlier))
     return any(not job.syntax.inside(job.made.call, loop) for loop in around)

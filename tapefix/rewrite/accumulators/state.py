@@ -31,19 +31,20 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
     scope = _writing_function(job)
     uses: list[Write | Read] = [u for u in job.uses if isinstance(u, Write | Read) and _in(job, u, scope)]
     text = _one_text(job, uses)
+    _some_read_follows_a_write(job, uses)
     first = _first_statement(job, uses)
     _nobody_else_writes_in_between(job, scope, first)
     name = names.fresh(edits, first, text.split(".")[-1].lstrip("_") or "value")
     tf = job.tf(edits, first)
     starts_anew = _starts_anew(uses, first)
-    kept = not starts_anew or _read_elsewhere(job, scope) or bool(job.buffer.escapes)
+    kept = not (starts_anew and _forgets(job, uses, first)) or _read_elsewhere(job, scope) or bool(job.buffer.escapes)
     if not starts_anew:
         edits.insert_before(first, f"{name} = {tf}.convert_to_tensor({text})")
     for use in uses:
         if isinstance(use, Read):
             _redirect(job, edits, use, first if starts_anew else None, name)
             continue
-        template, parts = updated(job, edits, use, name)
+        template, parts = updated(job, edits, use, name, typed=text)
         statement = f"{name} = {template}"
         if kept:
             statement += f"\n{text}.assign({name})"
@@ -93,6 +94,15 @@ def _one_text(job: Job, uses: list[Write | Read]) -> str:
     return text
 
 
+def _some_read_follows_a_write(job: Job, uses: list[Write | Read]) -> None:
+    """What is written is read again in the same function; else there is nothing to redirect."""
+    written = [use.statement for use in uses if isinstance(use, Write)]
+    for use in uses:
+        if isinstance(use, Read) and any(guards.may_follow(job, use.use.spot.node, w) for w in written):
+            return
+    raise NotProven(f"`{job.name}` is not read in the function that writes it, after the write on line {job.line(written[0])}")
+
+
 def _first_statement(job: Job, uses: list[Write | Read]) -> ast.stmt:
     """The first statement with a use, in the innermost block that holds all of them."""
     statements = [use.use.statement for use in uses]
@@ -109,6 +119,19 @@ def _starts_anew(uses: list[Write | Read], first: ast.stmt) -> bool:
     """Whether the first use is an unconditional write of the whole, so that what was there before does not count."""
     writes = [u for u in uses if isinstance(u, Write) and u.statement is first]
     return bool(writes) and writes[0].form == "whole" and writes[0].operation == "set"
+
+
+def _forgets(job: Job, uses: list[Write | Read], first: ast.stmt) -> bool:
+    """Whether the first write takes nothing over from the Variable but its shape: `v.assign(tf.zeros_like(v))`."""
+    for use in uses:
+        if isinstance(use, Read) and use.use.statement is first:
+            parent = job.syntax.parent(use.access.node)
+            if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype"):
+                continue
+            name = dotted(parent.func) or "" if isinstance(parent, ast.Call) else ""
+            if name.split(".")[-1] not in ("zeros_like", "ones_like", "shape"):
+                return False
+    return True
 
 
 def _read_elsewhere(job: Job, scope: Scope) -> bool:
