@@ -331,6 +331,12 @@ class Analysis(Targets):
         self.tapes = []
 
 
+def _spot_order(spot: Spot | None) -> tuple[str, int, int]:
+    if spot is None:
+        return ("", 0, 0)
+    return spot.filename, getattr(spot.node, "lineno", 0), getattr(spot.node, "col_offset", 0)
+
+
 def understand(document: Document, loader: Loader = no_modules, budget: int = 400_000) -> Model:
     """Runs the document on abstract values. Raises UnreadableDocument where it does not parse."""
     model = Model(document)
@@ -345,6 +351,9 @@ def understand(document: Document, loader: Loader = no_modules, budget: int = 40
     model.complete = analysis.analyse()
     model.documents = {name: state.document for name, state in analysis.modules.items()}
     model.cuts = sorted(analysis.cuts.values(), key=lambda c: (c.spot.filename, getattr(c.spot.node, "lineno", 0), getattr(c.spot.node, "col_offset", 0), c.how.value))
+    for cut in model.cuts:  # dependencies are sets: put what they gave in an order that every run shares
+        cut.origins = tuple(sorted(cut.origins, key=lambda o: (_spot_order(o.spot), o.name)))
+        cut.targets.sort(key=lambda t: _spot_order(t.spot))
     model.misuses = [Misuse(analysis.misused_spots[node], name) for node, name in analysis.misuses.items()]
     model.seen = analysis.seen
     return model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tapefix.codemod import Applicability
 from tapefix.engine import Fixed
 from tapefix.report.text import header
 from tapefix.report.words import count, remedy, shown
@@ -42,7 +43,7 @@ def _closing(fixed: Fixed, run: Run, verb: str) -> str:
     done = count(len(fixed.applied), "problem")
     if not fixed.applied and not run.findings:
         return f"No problems found in {count(run.checked, 'file')}."
-    unsafe = sum(finding.fix is not None for finding in run.findings)
+    unsafe = sum(f.fix is not None and f.fix.applicability is Applicability.UNSAFE for f in run.findings)
     left = f"; {len(run.findings)} left" if run.findings else ""
     more = f" ({unsafe} with --unsafe-fixes)" if unsafe else ""
     return f"{done} {verb}{left}{more}."
