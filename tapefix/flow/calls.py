@@ -12,6 +12,7 @@ from tapefix.flow.interpreter import MOST_CALL_DEPTH, Frame
 from tapefix.flow.scope import Scope, argument_names
 from tapefix.flow.values import (
     MISSING,
+    NO_LOST,
     NONE,
     NUMBER,
     NUMERIC,
@@ -93,13 +94,15 @@ class Calls(Expressions):
         if function.alts and function.ref is None:
             results = [self.call(alt, given, node) for alt in function.alts]
             value = join_all(results)
-            for chosen, test, _, _, lost in self.choices:
+            tags = function.lost
+            for chosen, test in self.choices:
                 if chosen is function:
-                    tags = lost
                     for other in results[1:]:
                         tags |= self.exclusive(results[0], other, test, How.PREDICATE)
-                    value = self.tagged(value, tags)
-            return value
+            return self.tag_inside(value, tags) if tags else value
+        if function.lost and not function.kind & NUMERIC:
+            plain = function.with_(lost=NO_LOST)
+            return self.tag_inside(self.call(plain, given, node), function.lost)
         ref = function.ref
         handler = getattr(self, "call_" + type(ref).__name__, None)
         if handler is None:
@@ -189,6 +192,7 @@ class Calls(Expressions):
                 scope.vars[name] = function.defaults.get(name, UNKNOWN)
         for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
             value = scope.vars[arg.arg]
+            self.christen(value)
             self.note(arg, value)
 
     def unknown_parameters(self, function: Function, skip: int = 0) -> list[Value]:

@@ -75,10 +75,8 @@ class Expressions(Statements):
         return Value(Kind.NUMBER, const=node.value, dtype=dtype, node=node)
 
     def eval_JoinedStr(self, node: ast.JoinedStr) -> Value:
-        for part in node.values:
-            if isinstance(part, ast.FormattedValue):
-                self.eval(part.value)
-        return Value(Kind.NUMBER)
+        values = [self.eval(part.value) for part in node.values if isinstance(part, ast.FormattedValue)]
+        return Value(Kind.NUMBER, lost=self.cut(How.PYTHON_NUMBER, node, values, "text"))
 
     def eval_Name(self, node: ast.Name) -> Value:
         value = self.scope.lookup(node.id)
@@ -245,7 +243,10 @@ class Expressions(Statements):
         if isinstance(op, ast.FloorDiv):
             return Value(kind, lost=self.cut(How.ROUNDED, node, [left, right], "//"), node=node)
         pure_sum = isinstance(op, ast.Add) or (isinstance(op, ast.Sub) and left.reduced and right.reduced)
-        value = self.carry(node, [left, right], kind, meet=not pure_sum)
+        # a weight times a detached state is a layer on a lost input, not a weighing
+        weighs = isinstance(op, ast.MatMult) and (isinstance(left.ref, Var) or isinstance(right.ref, Var))
+        same = isinstance(op, (ast.Sub, ast.Div))
+        value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same)
         value.reduced = (left.reduced or left.kind is Kind.NUMBER) and (right.reduced or right.kind is Kind.NUMBER)
         if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)) and left.dtype == "bool":
             value.dtype = "bool"
@@ -337,8 +338,9 @@ class Expressions(Statements):
         first, second = self.eval(node.body), self.eval(node.orelse)
         value = join(first, second)
         if on_data:
-            if any(isinstance(ref, (Layer, Instance, Function, Bound)) for ref in value.refs):
-                self.choices.append((value, node.test, first, second, lost))
+            if any(isinstance(ref, (Layer, Instance, Function, Bound, Api)) for ref in value.refs):
+                value = self.tagged(value, lost)
+                self.choices.append((value, node.test))
                 return value
             tags = lost | self.exclusive(first, second, node.test, How.PREDICATE)
             if tags:
@@ -346,7 +348,7 @@ class Expressions(Statements):
         return value
 
     #: values that a test chose between two callables: the tag comes when they are called
-    choices: list[tuple[Value, ast.expr, Value, Value, Any]]
+    choices: list[tuple[Value, ast.expr]]
 
     # ---- attributes and items
 
@@ -465,7 +467,14 @@ class Expressions(Statements):
     def attribute_of_Mapping(self, owner: Value, mapping: Mapping, name: str, node: ast.AST) -> Value:
         return Value(Kind.OBJECT, ref=Method(owner, name, node))
 
-    attribute_of_Sequence = attribute_of_Mapping  # type: ignore[assignment]
+    def attribute_of_Sequence(self, owner: Value, sequence: Sequence, name: str, node: ast.AST) -> Value:
+        if sequence.type == "tuple" and not name.startswith("_") and name not in ("index", "count"):
+            position = {"values": 0, "indices": 1}.get(name)
+            if position is not None and sequence.items is not None and len(sequence.items) == 2:
+                return sequence.items[position]
+            return self.refresh(sequence.element(), node)
+        return Value(Kind.OBJECT, ref=Method(owner, name, node))
+
     attribute_of_Tape = attribute_of_Mapping  # type: ignore[assignment]
     attribute_of_TensorArray = attribute_of_Mapping  # type: ignore[assignment]
 
@@ -476,7 +485,7 @@ class Expressions(Statements):
         if name in SHAPE_ATTRIBUTES:
             if name == "size" and owner.kind == Kind.TENSOR:
                 self.misuse(node, name)
-            return Value(Kind.SHAPE, node=node)
+            return Value(Kind.SHAPE, node=node, dtype=owner.dtype if name == "dtype" else "")
         if name in ("T", "real", "imag", "flat", "values"):
             if name == "T" and owner.kind == Kind.TENSOR:
                 self.misuse(node, name)
@@ -540,7 +549,7 @@ class Expressions(Statements):
         if isinstance(ref, (Layer, Function, Api, ClassObject, Tape, Dataset)) and not owner.kind & NUMERIC:
             return UNKNOWN
         kind = owner.kind & (NUMERIC | Kind.UNKNOWN | Kind.SHAPE) or Kind.UNKNOWN
-        value = Value(kind, self.live_of(owner), self.lost_of(owner), node=node, dtype=owner.dtype)
+        value = Value(kind, self.live_of(owner), self.lost_of(owner), node=node, dtype=owner.dtype, near=owner.near, past=owner.past)
         if isinstance(ref, (Var, WeightOf)):
             value.ref = Slice(owner)
             value.kind = Kind.TENSOR
@@ -556,6 +565,10 @@ class Expressions(Statements):
             return value
         compared = flat(index).dtype == "bool"
         lost = self.cut(How.SELECTION, node, [index], "index", weak=True) if not compared else frozenset(x.weakened() for x in self.lost_of(index))
+        if lost and any(isinstance(ref, (Layer, Instance, Function, Bound, Api)) for ref in value.refs) and isinstance(node, ast.expr):
+            value = self.tagged(value, lost)
+            self.choices.append((value, node))
+            return value
         return self.tagged(value, lost) if lost else value
 
     # provided by the calls

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tapefix.flow.facts import How, Role, Spot, Use
+from tapefix.flow.facts import Buffer, How, Role, Spot, Use
 from tapefix.flow.scope import ModuleState, Scope, canonical
 from tapefix.flow.values import (
     ANY_TAPE,
@@ -68,6 +68,16 @@ class PredicatedReturn:
 
 
 @dataclass(eq=False)
+class Jump:
+    """A `continue` or `break` below a test on values: what the loop does after it is chosen by the test."""
+
+    test: ast.expr
+    lost: frozenset[Lost]
+    before: dict[str, Value]
+    leaves: bool
+
+
+@dataclass(eq=False)
 class Frame:
     function: Function | None
     scope: Scope
@@ -76,6 +86,7 @@ class Frame:
     yields: list[Value] = field(default_factory=list)
     predicated: list[PredicatedReturn] = field(default_factory=list)
     exits: list[dict[str, Value]] = field(default_factory=list)
+    jumps: list[Jump] = field(default_factory=list)
     branch_depth: int = 0
     self_value: Value | None = None
     statement: ast.stmt | None = None
@@ -92,7 +103,7 @@ class Core:
         self.sites: dict[tuple[How, int], CutSite] = {}
         self.seen: dict[ast.AST, Value] = {}
         self.branch_log: list[list[tuple[Any, Value]]] = []
-        self.parameter_sources: dict[int, Source] = {}
+        self.named: dict[int, Value] = {}
 
     # ---- where are we
 
@@ -192,33 +203,65 @@ class Core:
         if not live:
             return frozenset(x.weakened() for x in lost) if weak else lost
         site = self.site(how, node, detail, **more)
-        mine = frozenset(Lost(site, dep.source, dep.tapes, weak) for dep in live)
+        past = frozenset().union(*(v.past for v in values))
+        direct: set[Source] = set()
+        if how in (How.COMPARED, How.INTEGER_CAST, How.ROUNDED):
+            direct = {v.ref for v in values if isinstance(v.ref, Var) and v.ref.trainable}
+        mine = frozenset(Lost(site, dep.source, dep.tapes, weak, dep.source in direct, past) for dep in live)
         return mine | (frozenset(x.weakened() for x in lost) if weak else lost)
 
     def lost_of(self, *values: Value) -> frozenset[Lost]:
         return frozenset(x for value in values for x in self.whole(value).lost)
 
-    def detached(self, values: list[Value]) -> list[frozenset[Lost]]:
-        """The losses of factors that meet: one that is wholly detached beside one that carries was detached on purpose."""
+    def detached(self, values: list[Value], same: bool = False) -> list[frozenset[Lost]]:
+        """The losses of factors that meet: one that is wholly detached beside one that carries was detached on purpose.
+
+        Not so with `same` (a difference or a quotient) where it was made of the very value that it meets:
+        `x - mean(x)` lacks a part of its gradient.
+        """
         flats = [self.whole(v) for v in values]
         carries = [bool(v.live) or any(id(p) in t.watched for t in self.tapes for p in parts_of(v)) for v in flats]
         result = []
         for i, value in enumerate(flats):
             others = any(c for j, c in enumerate(carries) if j != i)
             if value.lost and others and not carries[i]:
-                result.append(frozenset(x.weakened() for x in value.lost))
+                near = frozenset().union(*(v.near for j, v in enumerate(values) if j != i)) if same else frozenset()
+                result.append(frozenset(x if near & x.past else x.weakened() for x in value.lost))
             else:
                 result.append(value.lost)
         return result
 
     def carry(
-        self, node: ast.AST, values: Iterable[Value], kind: Kind = Kind.TENSOR, dtype: str = "", meet: bool = False
+        self,
+        node: ast.AST,
+        values: Iterable[Value],
+        kind: Kind = Kind.TENSOR,
+        dtype: str = "",
+        meet: bool = False,
+        same: bool = False,
     ) -> Value:
         """The result of a differentiable operation."""
         values = list(values)
         live = self.live_of(*values)
-        lost = frozenset().union(*self.detached(values)) if meet else self.lost_of(*values)
-        return Value(kind, live, lost, dtype=dtype, node=node)
+        lost = frozenset().union(*self.detached(values, same)) if meet else self.lost_of(*values)
+        near, past = self.descent(values)
+        return Value(kind, live, lost, dtype=dtype, node=node, near=near, past=past)
+
+    @staticmethod
+    def descent(values: Iterable[Value]) -> tuple[frozenset[int], frozenset[int]]:
+        """The last named values, and all named values, that something is made of."""
+        near: frozenset[int] = frozenset()
+        past: frozenset[int] = frozenset()
+        for value in values:
+            near, past = near | value.near, past | value.past
+        return near, past
+
+    def christen(self, value: Value) -> None:
+        """A value that carries a gradient gets a name: later values tell that they were made of it."""
+        if (value.live or value.lost) and not value.refs and id(value) not in self.named:
+            self.named[id(value)] = value
+            token = frozenset({len(self.named)})
+            value.near, value.past = token, value.past | token
 
     def note(self, node: ast.AST, value: Value) -> Value:
         """Remembers what was seen at a node, over all contexts."""
@@ -239,12 +282,14 @@ class Core:
         """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
         whole = self.whole(test)
         deps = self.live_of(test)
+        indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED)]
         compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
-        sources = {(d.source, d.tapes) for d in deps} | {(x.source, x.tapes) for x in compared}
+        direct = isinstance(test.ref, Var) and test.ref.trainable
+        sources = {(d.source, d.tapes, direct) for d in deps} | {(x.source, x.tapes, x.direct) for x in compared + indexed}
         lost = frozenset(x.weakened() for x in whole.lost if x not in compared)
         if sources:
             site = self.site(how, node, self.text(node)[:60], lost=(node,))
-            lost |= {Lost(site, source, tapes, True) for source, tapes in sources}
+            lost |= {Lost(site, source, tapes, not straight, straight) for source, tapes, straight in sources}
         on_data = bool(whole.kind & (Kind.TENSOR | Kind.VARIABLE | Kind.ARRAY)) and not whole.kind & Kind.UNKNOWN
         return on_data or bool(lost), lost
 
@@ -436,6 +481,7 @@ class Statements(Core):
 
     def assign(self, target: ast.expr, value: Value, origin: ast.expr | None = None) -> None:
         if isinstance(target, ast.Name):
+            self.christen(value)
             self.label(value, target.id)
             self.scope.bind(target.id, value)
             self.note(target, value)
@@ -492,7 +538,7 @@ class Statements(Core):
         kind = whole.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
         if kind & Kind.VARIABLE:
             kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR
-        return Value(kind, self.live_of(whole), self.lost_of(whole), dtype=whole.dtype, node=node)
+        return Value(kind, self.live_of(whole), self.lost_of(whole), dtype=whole.dtype, node=node, near=value.near, past=value.past)
 
     def weight_of(self, weights: Weights, node: ast.AST) -> Value:
         owner = weights.owner
@@ -539,6 +585,10 @@ class Statements(Core):
 
     def assign_item(self, target: ast.Subscript, value: Value) -> None:
         owner = self.eval_place(target.value)
+        if owner.kind == Kind.ARRAY and owner.ref is None and isinstance(target.value, ast.Name):
+            # an array from elsewhere (`data.copy()`): from now on it is written into
+            owner = owner.with_(ref=Array(Buffer("numpy", self.spot(owner.node or target.value)), owner.lost))
+            self.scope.bind(target.value.id, owner)
         index = self.eval_index(target.slice)
         for ref in owner.refs:
             if isinstance(ref, Array):
@@ -624,6 +674,9 @@ class Statements(Core):
             outcomes.append((ended, scope.vars, log))
             marks.append(len(frame.returns))
         frame.branch_depth -= 1
+        if on_data and any(ended in ("continue", "break") for ended, _, _ in outcomes) and any(ended is None for ended, _, _ in outcomes):
+            broke = any(ended == "break" for ended, _, _ in outcomes)
+            frame.jumps.append(Jump(test, lost, dict(before), broke))
         if on_data and marks[-1] > marks[0]:
             frame.predicated.append(PredicatedReturn(test, lost, marks[0], marks[1], marks[-1]))
         going = [(vars_, log) for ended, vars_, log in outcomes if ended is None]
@@ -716,12 +769,15 @@ class Statements(Core):
     def loop(self, node: Any, head: Any) -> str | None:
         frame, scope = self.frame, self.scope
         saved_exits, frame.exits = frame.exits, []
+        saved_jumps = frame.jumps
         before = scope.vars
         merged = dict(before)
         for _ in range(MOST_LOOP_PASSES):
             scope.vars = dict(merged)
             head()
+            frame.jumps = []
             self.run(node.body)
+            self.tag_jumps(frame.jumps)
             after = scope.vars
             new: dict[str, Value] = {}
             changed = False
@@ -739,7 +795,7 @@ class Statements(Core):
             for name, value in exit_vars.items():
                 old = merged.get(name)
                 merged[name] = value if old is None else join(old, value)
-        frame.exits = saved_exits
+        frame.exits, frame.jumps = saved_exits, saved_jumps
         # names that the body always assigns keep their last value: the loop is taken to run
         for name, value in after.items():
             old = before.get(name)
@@ -749,6 +805,24 @@ class Statements(Core):
         if node.orelse:
             return self.run(node.orelse)
         return None
+
+    def tag_jumps(self, jumps: list[Jump]) -> None:
+        """What the rest of the loop's body changed was chosen by the tests that may have jumped over it."""
+        variables = self.scope.vars
+        for jump in jumps:
+            for name, value in list(variables.items()):
+                old = jump.before.get(name)
+                if value is old or not value.kind & (NUMERIC | Kind.UNKNOWN) or value.refs:
+                    continue
+                tags = jump.lost
+                if old is not None and not jump.leaves:
+                    tags |= self.exclusive(old, value, jump.test, How.PREDICATE)
+                if tags and (old is not None or jump.leaves):
+                    variables[name] = self.tagged(value, tags)
+            if jump.leaves and jump.lost:
+                for name, value in list(variables.items()):
+                    if value.kind & (NUMERIC | Kind.UNKNOWN) and not value.refs and value.live:
+                        variables[name] = self.tagged(value, jump.lost)
 
     def run_With(self, node: ast.With | ast.AsyncWith) -> str | None:
         pushed: list[Tape] = []

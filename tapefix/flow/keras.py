@@ -197,7 +197,8 @@ class Keras(Library):
             active = frozenset(self.tapes) or frozenset()
             spot, trail = self.spot(node), self.trail()
             live = frozenset(Dep(d.source, active, spot, trail) for d in whole.live if not d.source.assumed)
-            live |= self.read_source(layer, node)
+            if not whole.live and not whole.lost:
+                live |= self.read_source(layer, node)
             if through:
                 live |= args_live
             lost: set[Lost] = set()

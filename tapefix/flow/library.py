@@ -46,6 +46,8 @@ def dtype_of(value: Value | None) -> str:
     """ "int", "float", "bool" or "" for a dtype argument."""
     if value is None:
         return ""
+    if value.kind is Kind.SHAPE and value.dtype:
+        return value.dtype
     name = value.const if isinstance(value.const, str) else value.ref.name.rsplit(".", 1)[-1] if isinstance(value.ref, Api) else ""
     if not name:
         return ""
@@ -167,7 +169,8 @@ class Library(Calls):
         if any(tail.endswith(t) for t in ops.LABELLED_TAILS):
             return self.labelled(values, node)
         meet = tail in ("multiply", "subtract", "divide", "matmul", "truediv", "div", "math_multiply", "einsum", "tensordot", "pow", "divide_no_nan", "scalar_mul", "maximum", "minimum")
-        result = self.carry(node, values, meet=meet)
+        weighs = tail in ("matmul", "einsum", "tensordot") and any(isinstance(v.ref, Var) for v in values)
+        result = self.carry(node, values, meet=meet and not weighs, same=tail in ("subtract", "divide", "truediv", "div", "divide_no_nan"))
         result.reduced = tail.startswith("reduce_") and len(given.args) == 1 and "axis" not in given.keywords
         if tail in ("reduce_sum", "reduce_mean", "reduce_max", "identity", "reshape", "squeeze", "stack", "concat", "transpose"):
             result.dtype = values[0].dtype if values else ""
@@ -323,20 +326,25 @@ class Library(Calls):
         default = given.get(2, "default")
         if default is not None:
             results.append(self.call(default, Arguments([], {}), node))
+        if len(results) == 1 and isinstance(branches.ref, Sequence) and branches.ref.items is None:
+            results.append(Value(Kind.TENSOR))  # one stands for many: each runs without the others
         return self.chosen(given.get(0, "branch_index") or UNKNOWN, results or [UNKNOWN], node, exclusive=True)
 
     def tf_while_loop(self, path: str, given: Arguments, node: ast.AST) -> Value:
         condition, body, start = given.get(0, "cond"), given.get(1, "body"), given.get(2, "loop_vars") or UNKNOWN
         items = self.iterate_items(start) if isinstance(start.ref, Sequence) else [start]
         value = start
+        lost: frozenset[Lost] = NO_LOST
         for _ in range(2):
-            if condition is not None:
-                self.call(condition, Arguments(items, {}), node)
+            if condition is not None and isinstance(node, ast.expr):
+                _, stops = self.predicate(self.call(condition, Arguments(items, {}), node), node, How.PREDICATE_LOOP)
+                lost |= stops
             value = self.call(body, Arguments(items, {}), node) if body is not None else UNKNOWN
             again = self.iterate_items(value) if isinstance(value.ref, Sequence) else [value]
             if len(again) != len(items):
                 break
             items = [join(a, b) for a, b in zip(items, again)]
+        items = [self.tag_inside(i, lost) for i in items] if lost else items
         return Value(Kind.CONTAINER, ref=Sequence("tuple", items)) if isinstance(value.ref, Sequence) else join_all(items)
 
     def _mapped(self, given: Arguments, node: ast.AST) -> Value:
@@ -579,7 +587,7 @@ class Library(Calls):
             self.write_array(array, node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node, given.args[-1], self.statement)  # type: ignore[arg-type]
             return NONE
         if name in ("astype", "copy"):
-            return Value(Kind.ARRAY, lost=array.lost, node=node)
+            return Value(Kind.ARRAY, lost=array.lost, ref=Array(Buffer("numpy", self.spot(node)), array.lost), node=node)
         return None
 
     def method_of_Distribution(self, receiver: Value, dist: Distribution, name: str, given: Arguments, node: ast.AST) -> Value | None:

@@ -175,7 +175,8 @@ class Targets(Keras):
             if wanted is not None and source not in wanted:
                 continue
             recorded = tape is None or tape in lost.tapes or ANY_TAPE in lost.tapes
-            own = lost.site.variable is not None and (wanted is not None and lost.site.variable in wanted)
+            written = lost.site.variable
+            own = written is not None and wanted is not None and written in wanted and getattr(written, "trainable", True)
             if recorded and not lost.weak and not own:
                 strong.append(lost)
             elif wanted is not None and exact and not self.is_alive(source, alive) and (recorded or source not in late):
@@ -188,7 +189,7 @@ class Targets(Keras):
             if lost.source not in told:
                 by_source.setdefault(lost.source, []).append(lost)
         for group in by_source.values():
-            for lost in sorted(group, key=lambda x: getattr(x.site.spot.node, "lineno", 0))[:MOST_WEAK]:
+            for lost in sorted(group, key=lambda x: (x.site.how is How.STOPPED, getattr(x.site.spot.node, "lineno", 0)))[:MOST_WEAK]:
                 self.report(lost, seen, partial=False)
                 told.add(lost.source)
         if wanted is not None and exact and tape is not None:

@@ -100,9 +100,13 @@ class Lost:
     source: Source
     tapes: frozenset[Tape]
     weak: bool = False
+    direct: bool = False  # a trained Variable itself is the threshold or index: nobody means it to be a constant
+    past: frozenset[int] = field(default=frozenset(), compare=False)  # the named values that it came from
 
     def weakened(self) -> Lost:
-        return self if self.weak else Lost(self.site, self.source, self.tapes, True)
+        if self.weak or self.direct:
+            return self
+        return Lost(self.site, self.source, self.tapes, True, False, self.past)
 
 
 NO_DEPS: frozenset[Dep] = frozenset()
@@ -110,9 +114,10 @@ NO_LOST: frozenset[Lost] = frozenset()
 
 
 class Value:
-    """See the module's docstring. `dtype` is "float", "int", "bool" or "" (unknown); `reduced` marks a scalar term."""
+    """See the module's docstring. `dtype` is "float", "int", "bool" or "" (unknown); `reduced` marks a scalar term;
+    `past` tells the named values it was made of, `near` the last named ones."""
 
-    __slots__ = ("kind", "live", "lost", "ref", "const", "dtype", "node", "alts", "reduced")
+    __slots__ = ("kind", "live", "lost", "ref", "const", "dtype", "node", "alts", "reduced", "near", "past")
 
     def __init__(
         self,
@@ -125,9 +130,12 @@ class Value:
         node: ast.AST | None = None,
         alts: tuple[Value, ...] = (),
         reduced: bool = False,
+        near: frozenset[int] = frozenset(),
+        past: frozenset[int] = frozenset(),
     ):
         self.kind, self.live, self.lost, self.ref, self.const = kind, live, lost, ref, const
         self.dtype, self.node, self.alts, self.reduced = dtype, node, alts, reduced
+        self.near, self.past = near, past
 
     def __repr__(self) -> str:
         ref = f" {type(self.ref).__name__}" if self.ref is not None else ""
@@ -186,6 +194,8 @@ def join(first: Value, second: Value) -> Value:
         first.node,
         alts,
         first.reduced and second.reduced,
+        first.near | second.near,
+        first.past | second.past,
     )
 
 
