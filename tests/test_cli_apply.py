@@ -1,4 +1,4 @@
-"""`tapefix apply` and `tapefix patch`: what is written, what is left alone, and that a dry run is the same to the byte."""
+"""`tapefix apply` and `tapefix patch`: what is written, what is left alone, and that a dry run says it to the byte."""
 
 import stat
 import subprocess
