@@ -44,7 +44,7 @@ _OPERATOR = {
 _BINARY = {
     "maximum": "tf.maximum({x1}, {x2})", "minimum": "tf.minimum({x1}, {x2})",
     "arctan2": "tf.atan2({x1}, {x2})", "atan2": "tf.atan2({x1}, {x2})",
-    "hypot": "tf.sqrt(tf.square({x1}) + tf.square({x2}))",
+    "hypot": "tf.sqrt({x1} ** 2 + {x2} ** 2)",
 }  # fmt: skip
 _BINARY_FLAT = {
     "greater": "tf.greater", "greater_equal": "tf.greater_equal", "less": "tf.less", "less_equal": "tf.less_equal",
@@ -74,6 +74,9 @@ def _source(code: str) -> str:
     start = code.find("tf.")
     return code[start:].split("(")[0] if start >= 0 else "tf.Tensor operators"
 
+
+def _of_one(name: str) -> str:
+    return f"{_UNARY.get(name) or _UNARY_FLAT[name]}({{x}})"
 
 
 def _clip(bound: Bound) -> str | Refusal:
@@ -125,10 +128,11 @@ def _math_log(bound: Bound) -> str:
 
 def _angle(bound: Bound) -> str | Refusal:
     deg = bound.literal("deg", False)
-    return Refusal("`deg=` of numpy.angle is not written out") if deg is ... else (
-        "tf.math.angle({z}) * 57.29577951308232" if deg else "tf.math.angle({z})"
+    return (
+        Refusal("`deg=` of numpy.angle is not written out")
+        if deg is ...
+        else ("tf.math.angle({z}) * 57.29577951308232" if deg else "tf.math.angle({z})")
     )
-
 
 
 ROWS: list[Row] = [
@@ -157,7 +161,8 @@ ROWS: list[Row] = [
     Row("numpy.imag", "val", "tf.math.imag({val})", "tf.math.imag"),
     Row("numpy.angle", "z, deg=False", _angle, "tf.math.angle"),
     Row("numpy.i0", "x", "tf.math.bessel_i0({x})", "tf.math.bessel_i0"),
-    Row("numpy.clip", "a, a_min=None, a_max=None, out=None, min=None, max=None", _clip, "tf.clip_by_value"),
+    Row("numpy.clip", "a, a_min=None, a_max=None, out=None, min=None, max=None", _clip, "tf.clip_by_value",
+        exactness="dtype"),
     Row("numpy.where", "condition, x=None, y=None", _where, "tf.where", exactness="dtype"),
     Row("numpy.nan_to_num", "x, copy=True, nan=0.0, posinf=None, neginf=None", _nan_to_num, "tf.where",
         dropped=frozenset({"copy"})),
@@ -166,7 +171,7 @@ ROWS: list[Row] = [
         for name in ("round", "around", "round_")
     ),
     *(
-        Row(f"math.{name}", "x", _UNARY_WRITTEN[to][0] if to in _UNARY_WRITTEN else f"{ {**_UNARY, **_UNARY_FLAT}[to]}({{x}})",
+        Row(f"math.{name}", "x", _UNARY_WRITTEN[to][0] if to in _UNARY_WRITTEN else _of_one(to),
             f"numpy.{to}", exactness="dtype", differentiable=to not in _UNARY_FLAT)
         for name, to in _MATH.items()
     ),
@@ -176,7 +181,7 @@ ROWS: list[Row] = [
     Row("math.erf", "x", "tf.math.erf({x})", "tf.math.erf", exactness="dtype"),
     Row("math.erfc", "x", "tf.math.erfc({x})", "tf.math.erfc", exactness="dtype"),
     Row("math.lgamma", "x", "tf.math.lgamma({x})", "tf.math.lgamma", exactness="dtype"),
-    Row("math.hypot", "x, y", "tf.sqrt(tf.square({x}) + tf.square({y}))", "tf.sqrt", exactness="dtype"),
+    Row("math.hypot", "x, y", "tf.sqrt({x} ** 2 + {y} ** 2)", "tf.sqrt", exactness="dtype"),
     Row("math.dist", "p, q", "tf.norm(tf.subtract({p}, {q}))", "tf.norm", exactness="dtype"),
     Row("math.fsum", "seq", "tf.reduce_sum({seq})", "tf.reduce_sum", exactness="dtype"),
     Row("math.prod", "seq, *, start=1", "tf.reduce_prod({seq})", "tf.reduce_prod", exactness="dtype"),

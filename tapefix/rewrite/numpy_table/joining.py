@@ -18,18 +18,20 @@ def _array(bound: Bound) -> str | Refusal:
     part = f"{{{name}}}"
     if isinstance(node, (ast.GeneratorExp, ast.Set, ast.SetComp)):
         return Refusal("numpy.array of a generator or set is an array of one object")
-    if isinstance(node, (ast.List, ast.Tuple)) and node.elts and not any(map(_is_nested, node.elts)):
-        return f"tf.stack({part})"
-    if isinstance(node, ast.ListComp) and not _is_nested(node.elt):
-        return f"tf.stack({part})"
-    if isinstance(node, ast.Tuple) or not (isinstance(node, (ast.List, ast.ListComp)) or bound.is_tensor(name)):
-        # a name may hold a tensor, or a list of tensors: this is right for both
-        return f"tf.convert_to_tensor({part})"
-    return f"tf.convert_to_tensor({part})" if isinstance(node, (ast.List, ast.ListComp)) else f"tf.identity({part})"
+    # nested lists of numbers and tensors are packed; a name may hold a tensor or a list of tensors: right for each
+    made = f"tf.stack({part})" if _is_flat(node) else f"tf.convert_to_tensor({part})"
+    return f"tf.cast({made}, {{dtype}})" if bound.has("dtype") else made
 
 
 def _is_nested(node: ast.expr) -> bool:
-    return isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.Starred)) and not isinstance(node, ast.Starred)
+    return isinstance(node, (ast.List, ast.Tuple, ast.ListComp))
+
+
+def _is_flat(node: ast.expr | None) -> bool:
+    """Whether the expression lists its elements, none of them a list again."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return bool(node.elts) and not any(map(_is_nested, node.elts))
+    return isinstance(node, ast.ListComp) and not _is_nested(node.elt)
 
 
 def _concatenate(bound: Bound) -> str | Refusal:
@@ -46,7 +48,9 @@ def _concatenate(bound: Bound) -> str | Refusal:
 def _append(bound: Bound) -> str:
     if bound.has("axis"):
         return "tf.concat([{arr}, {values}], axis={axis})"
-    return "tf.concat([tf.reshape({arr}, [-1]), tf.reshape({values}, [-1])], axis=0)"
+    left = "{arr}" if bound.is_tensor("arr") else "tf.cast({arr}, {values}.dtype)"
+    right = "{values}" if bound.is_tensor("values") else "tf.cast({values}, {arr}.dtype)"
+    return f"tf.concat([tf.reshape({left}, [-1]), tf.reshape({right}, [-1])], axis=0)"
 
 
 def _linspace(bound: Bound) -> str | Refusal:
@@ -75,10 +79,16 @@ def _broadcast_arrays(bound: Bound) -> str:
 
 def _polyval(bound: Bound) -> str | Refusal:
     coefficients = bound.node("p")
-    if isinstance(coefficients, (ast.List, ast.Tuple)) and all(map(is_number, coefficients.elts)) and bound.is_tensor("x"):
+    if (
+        isinstance(coefficients, (ast.List, ast.Tuple))
+        and all(map(is_number, coefficients.elts))
+        and bound.is_tensor("x")
+    ):
         return "tf.math.polyval([tf.cast(c, {x}.dtype) for c in {p}], {x})"
-    return "tf.math.polyval(tf.unstack({p}), {x})" if bound.is_tensor("p") else (
-        "tf.math.polyval([tf.cast(c, {x}.dtype) for c in {p}], {x})"
+    return (
+        "tf.math.polyval(tf.unstack({p}), {x})"
+        if bound.is_tensor("p")
+        else ("tf.math.polyval([tf.cast(c, {x}.dtype) for c in {p}], {x})")
     )
 
 
@@ -103,7 +113,8 @@ ROWS: list[Row] = [
         Row(f"numpy.{name}", "tup", f"{_TNP}{to}({{tup}})", f"{_TNP}{to}")
         for name, to in (("vstack", "vstack"), ("row_stack", "vstack"), ("hstack", "hstack"), ("dstack", "dstack"))
     ),
-    Row("numpy.column_stack", "tup", _TNP + "column_stack({tup})", _TNP + "column_stack"),
+    Row("numpy.column_stack", "tup", "tf.concat([c[:, None] if len(c.shape) == 1 else c for c in {tup}], axis=1)",
+        "tf.concat", exactness="dtype"),
     Row("numpy.append", "arr, values, axis=None", _append, "tf.concat", exactness="dtype"),
     Row("numpy.linspace", "start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0", _linspace,
         "tf.linspace", exactness="dtype"),
@@ -112,5 +123,5 @@ ROWS: list[Row] = [
     Row("numpy.broadcast_arrays", "*args, subok=False", _broadcast_arrays, _TNP + "broadcast_arrays"),
     Row("numpy.polyval", "p, x", _polyval, "tf.math.polyval", exactness="dtype"),
     Row("numpy.vander", "x, N=None, increasing=False", _TNP + "vander({x}, N=N?, increasing=increasing?)",
-        _TNP + "vander"),
+        _TNP + "vander", exactness="dtype"),
 ]  # fmt: skip

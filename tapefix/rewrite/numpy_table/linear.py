@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tapefix.codemod import Refusal
 from tapefix.rewrite.numpy_table.row import Bound, Row
 
 _TNP = "tf.experimental.numpy."
+_PART = re.compile(r"\{\w+\}")
 
 
 def _product(name: str) -> object:
@@ -19,10 +21,7 @@ def _product(name: str) -> object:
             return "tf.matmul({a}, {b})"
         if name == "dot" and one is not None and two is not None and one >= 1 and two in (1, 2):
             return "tf.tensordot({a}, {b}, axes=1)" if two == 2 else "tf.reduce_sum({a} * {b}, axis=-1)"
-        # these promote the types as NumPy does: an array is brought to the tensor's own type first
-        left = "{a}" if bound.is_tensor("a") else "tf.cast({a}, {b}.dtype)"
-        right = "{b}" if bound.is_tensor("b") else "tf.cast({b}, {a}.dtype)"
-        return f"{_TNP}{name}({left}, {right})"
+        return _paired(bound, _TNP + name + "({a}, {b})")
 
     return code
 
@@ -30,12 +29,14 @@ def _product(name: str) -> object:
 def _pairwise(template: str) -> object:
     """A template with `{a}` and `{b}`, the one that is no tensor brought to the other's type."""
 
-    def code(bound: Bound) -> str:
-        left = "{a}" if bound.is_tensor("a") else "tf.cast({a}, {b}.dtype)"
-        right = "{b}" if bound.is_tensor("b") else "tf.cast({b}, {a}.dtype)"
-        return template.replace("{a}", left).replace("{b}", right)
+    return lambda bound: _paired(bound, template)
 
-    return code
+
+def _paired(bound: Bound, template: str) -> str:
+    # the promotion of types is NumPy's in tf.experimental.numpy and an error elsewhere: keep the tensor's own
+    left = "{a}" if bound.is_tensor("a") else "tf.cast({a}, {b}.dtype)"
+    right = "{b}" if bound.is_tensor("b") else "tf.cast({b}, {a}.dtype)"
+    return _PART.sub(lambda match: {"{a}": left, "{b}": right}.get(match[0], match[0]), template)
 
 
 def _einsum(bound: Bound) -> str | Refusal:
@@ -90,16 +91,12 @@ def _fourier(function: str, length: str = "") -> object:
             return Refusal("a Fourier transform along another axis than the last: transpose first")
         if bound.literal("norm", "backward") not in ("backward", None):
             return Refusal("a Fourier transform with `norm=` has no counterpart in TensorFlow: scale by hand")
-        size = ", fft_length=[{n}]" if length == "n" and bound.has("n") else ", fft_length={s}" if (
-            length == "s" and bound.has("s")
-        ) else ""
-        if bound.has("n", "s") and not size:
-            return Refusal("a complex Fourier transform with a length of its own: pad or cut first")
-        complex_input = function in ("fft", "ifft", "fft2d", "ifft2d")
-        value = "tf.cast({a}, tf.complex64)" if complex_input else "{a}"
-        if function in ("irfft", "irfft2d"):
-            value = "{a}"
-        return f"tf.signal.{function}({value}{size})"
+        if bound.has("s") or (bound.has("n") and not length):
+            return Refusal("a Fourier transform with a length of its own: pad or cut first")
+        if bound.has("n"):
+            # cut first: the gradient of TensorFlow's own cut fails
+            return f"tf.signal.{function}({{a}}[..., :{length}], fft_length=[{{n}}])"
+        return f"tf.signal.{function}({'{a}' if 'rfft' in function else 'tf.cast({a}, tf.complex64)'})"
 
     return code
 
@@ -117,9 +114,8 @@ def _convolve(bound: Bound) -> str | Refusal:
     return f'tf.reshape(tf.nn.conv1d(({left})[None, :, None], {kernel}, 1, "VALID"), [-1])'
 
 
-def _linalg(name: str, signature: str, code: object, source: str = "", note: str = "", dropped: str = "") -> Row:
-    return Row(f"numpy.linalg.{name}", signature, code, source or f"tf.linalg.{name}", note,  # type: ignore[arg-type]
-               dropped=frozenset({dropped}))  # fmt: skip
+def _linalg(name: str, signature: str, code: object, source: str = "", note: str = "", exactness: str = "same") -> Row:
+    return Row(f"numpy.linalg.{name}", signature, code, source or f"tf.linalg.{name}", note, exactness)  # type: ignore[arg-type]
 
 
 def _row(name: str, signature: str, code: object, source: str, exactness: str = "dtype") -> Row:
@@ -138,7 +134,7 @@ ROWS: list[Row] = [
          _pairwise(_TNP + "cross({a}, {b}, axisa=axisa?, axisb=axisb?, axisc=axisc?, axis=axis?)"),
          "tf.experimental.numpy.cross"),
     _row("tensordot", "a, b, axes=2",
-         lambda bound: _pairwise("tf.tensordot({a}, {b}, axes=" + ("{axes}" if bound.has("axes") else "2") + ")")(bound),  # type: ignore[operator]
+         lambda bound: _paired(bound, "tf.tensordot({a}, {b}, axes=" + ("{axes})" if bound.has("axes") else "2)")),
          "tf.tensordot"),
     _row("einsum", "*operands, out=None, optimize=False", _einsum, "tf.einsum"),
     _row("trace", "a, offset=0, axis1=0, axis2=1, dtype=None, out=None",
@@ -148,7 +144,7 @@ ROWS: list[Row] = [
     _linalg("inv", "a", "tf.linalg.inv({a})"),
     _linalg("det", "a", "tf.linalg.det({a})"),
     _linalg("slogdet", "a", "tf.linalg.slogdet({a})"),
-    _linalg("solve", "a, b", _solve),
+    _linalg("solve", "a, b", _solve, exactness="dtype"),
     _linalg("cholesky", "a, *, upper=False", "tf.linalg.cholesky({a})"),
     _linalg("eigvalsh", "a, UPLO='L'", "tf.linalg.eigvalsh({a})"),
     _linalg("eigh", "a, UPLO='L'", "tf.linalg.eigh({a})",
@@ -157,19 +153,20 @@ ROWS: list[Row] = [
     _linalg("svdvals", "x", "tf.linalg.svd({x}, compute_uv=False)", "tf.linalg.svd"),
     _linalg("pinv", "a, rcond=None, hermitian=False", "tf.linalg.pinv({a}, rcond=rcond?)",
             note="TensorFlow's default `rcond` is larger: values differ where the matrix is nearly singular"),
-    _linalg("matmul", "a, b", _product("matmul"), "tf.experimental.numpy.matmul"),
+    _linalg("matmul", "a, b", _product("matmul"), "tf.experimental.numpy.matmul", exactness="dtype"),
     *(
-        Row(f"numpy.fft.{name}", signature, _fourier(to, length), f"tf.signal.{to}", exactness="dtype",  # type: ignore[arg-type]
+        Row(f"numpy.fft.{name}", signature, _fourier(to, length), f"tf.signal.{to}", exactness="dtype",
+            # type: ignore[arg-type]
             note="complex64, where older NumPy gives complex128")
         for name, to, length, signature in (
             ("fft", "fft", "", "a, n=None, axis=-1, norm=None, out=None"),
             ("ifft", "ifft", "", "a, n=None, axis=-1, norm=None, out=None"),
-            ("rfft", "rfft", "n", "a, n=None, axis=-1, norm=None, out=None"),
-            ("irfft", "irfft", "n", "a, n=None, axis=-1, norm=None, out=None"),
+            ("rfft", "rfft", "{n}", "a, n=None, axis=-1, norm=None, out=None"),
+            ("irfft", "irfft", "{n} // 2 + 1", "a, n=None, axis=-1, norm=None, out=None"),
             ("fft2", "fft2d", "", "a, s=None, axes=(-2, -1), norm=None, out=None"),
             ("ifft2", "ifft2d", "", "a, s=None, axes=(-2, -1), norm=None, out=None"),
-            ("rfft2", "rfft2d", "s", "a, s=None, axes=(-2, -1), norm=None, out=None"),
-            ("irfft2", "irfft2d", "s", "a, s=None, axes=(-2, -1), norm=None, out=None"),
+            ("rfft2", "rfft2d", "", "a, s=None, axes=(-2, -1), norm=None, out=None"),
+            ("irfft2", "irfft2d", "", "a, s=None, axes=(-2, -1), norm=None, out=None"),
         )
     ),
     *(

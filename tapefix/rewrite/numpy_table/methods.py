@@ -51,7 +51,8 @@ def _flatten(bound: Bound) -> str | Refusal:
 
 
 ROWS: list[Row] = [
-    Row("ndarray.reshape", "*sizes, order='C', shape=None, copy=None", _reshape, "tf.reshape", dropped=frozenset({"copy"})),
+    Row("ndarray.reshape", "*sizes, order='C', shape=None, copy=None", _reshape, "tf.reshape",
+        dropped=frozenset({"copy"})),
     Row("ndarray.transpose", "*axes", _transpose, "tf.transpose"),
     Row("ndarray.flatten", "a, order='C'", _flatten, "tf.reshape"),
     Row("ndarray.copy", "a, order='C'", "tf.identity({a})", "tf.identity", dropped=frozenset({"order"})),

@@ -50,8 +50,10 @@ def _median(bound: Bound) -> str | Refusal:
 
 def _running(function: str) -> object:
     def code(bound: Bound) -> str:
-        return f"tf.math.{function}({{a}}, axis={{axis}})" if bound.has("axis") else (
-            f"tf.math.{function}(tf.reshape({{a}}, [-1]))"
+        return (
+            f"tf.math.{function}({{a}}, axis={{axis}})"
+            if bound.has("axis")
+            else (f"tf.math.{function}(tf.reshape({{a}}, [-1]))")
         )
 
     return code
@@ -121,8 +123,19 @@ def _reducer(name: str, function: str) -> Row:
     return Row(f"numpy.{name}.reduce", signature, code, f"tf.{function}")
 
 
-def _rows(names: tuple[str, ...], signature: str, code: object, source: str, note: str = "", flat: bool = False) -> list[Row]:
-    return [Row(f"numpy.{name}", signature, code, source, note, differentiable=not flat) for name in names]  # type: ignore[arg-type]
+def _rows(
+    names: tuple[str, ...],
+    signature: str,
+    code: object,
+    source: str,
+    note: str = "",
+    flat: bool = False,
+    exactness: str = "same",
+) -> list[Row]:
+    return [
+        Row(f"numpy.{name}", signature, code, source, note, exactness, not flat, frozenset({"kind"}))  # type: ignore[arg-type]
+        for name in names
+    ]
 
 
 def _plain(function: str) -> str:
@@ -143,7 +156,8 @@ ROWS: list[Row] = [
     *_rows(("median",), "a, axis=None, out=None, overwrite_input=False, keepdims=False", _median, "tf.sort"),
     *_rows(("ptp",), "a, axis=None, out=None, keepdims=False",
            f"{_plain('tf.reduce_max')} - {_plain('tf.reduce_min')}", "tf.reduce_max"),
-    *_rows(("average",), "a, axis=None, weights=None, returned=False, *, keepdims=False", _average, "tf.reduce_mean"),
+    *_rows(("average",), "a, axis=None, weights=None, returned=False, *, keepdims=False", _average, "tf.reduce_mean",
+           exactness="dtype"),
     *_rows(("nansum",), _REDUCE, "tf.reduce_sum(tf.where(tf.math.is_nan({a}), tf.zeros_like({a}), {a})"
            ", axis=axis?, keepdims=keepdims?)", "tf.where"),
     *_rows(("nanprod",), _REDUCE, "tf.reduce_prod(tf.where(tf.math.is_nan({a}), tf.ones_like({a}), {a})"
@@ -160,13 +174,15 @@ ROWS: list[Row] = [
            "tf.reduce_all(tf.cast({a}, tf.bool), axis=axis?, keepdims=keepdims?)", "tf.reduce_all", _BOOL, flat=True),
     *_rows(("any",), "a, axis=None, out=None, keepdims=False, *, where=True",
            "tf.reduce_any(tf.cast({a}, tf.bool), axis=axis?, keepdims=keepdims?)", "tf.reduce_any", _BOOL, flat=True),
-    *_rows(("argmax",), "a, axis=None, out=None, *, keepdims=False", _position("argmax"), "tf.argmax", _INDEX, flat=True),
-    *_rows(("argmin",), "a, axis=None, out=None, *, keepdims=False", _position("argmin"), "tf.argmin", _INDEX, flat=True),
+    *_rows(("argmax",), "a, axis=None, out=None, *, keepdims=False", _position("argmax"), "tf.argmax", _INDEX,
+        flat=True),
+    *_rows(("argmin",), "a, axis=None, out=None, *, keepdims=False", _position("argmin"), "tf.argmin", _INDEX,
+        flat=True),
     *_rows(("argsort",), "a, axis=-1, kind=None, order=None", _argsort, "tf.argsort", _INDEX, flat=True),
     *_rows(("count_nonzero",), "a, axis=None, *, keepdims=False", _plain("tf.math.count_nonzero"),
            "tf.math.count_nonzero", "a count has no gradient", flat=True),
     *_rows(("diff",), "a, n=1, axis=-1, prepend=None, append=None", _diff, "tf.experimental.numpy.diff"),
-    *_rows(("trapz", "trapezoid"), "y, x=None, dx=1.0, axis=-1", _trapezoid, "tf.reduce_sum"),
+    *_rows(("trapz", "trapezoid"), "y, x=None, dx=1.0, axis=-1", _trapezoid, "tf.reduce_sum", exactness="dtype"),
     Row("numpy.sort", "a, axis=-1, kind=None, order=None", _sort, "tf.sort", dropped=frozenset({"kind"})),
     _reducer("add", "reduce_sum"),
     _reducer("multiply", "reduce_prod"),

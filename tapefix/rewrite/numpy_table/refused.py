@@ -26,14 +26,17 @@ REFUSED: dict[str, str] = {
     **{f"numpy.{name}": _TRUTH for name in ("array_equal", "allclose", "isclose", "isin", "in1d", "signbit")},
     **{
         f"numpy.random.{name}": _RANDOM
-        for name in ("normal", "uniform", "binomial", "choice", "poisson", "gamma", "beta", "exponential", "multinomial",
+        for name in ("normal", "uniform", "binomial", "choice", "poisson", "gamma", "beta", "exponential",
+            "multinomial",
                      "multivariate_normal", "laplace", "gumbel", "dirichlet", "permutation", "shuffle")
     },
-    **{f"numpy.{name}": _PYTHON for name in ("vectorize", "apply_along_axis", "apply_over_axes", "frompyfunc", "piecewise",
+    **{f"numpy.{name}": _PYTHON for name in ("vectorize", "apply_along_axis", "apply_over_axes", "frompyfunc",
+        "piecewise",
                                              "fromiter", "fromfunction")},
     **{
         f"numpy.{name}": _UNKNOWN
-        for name in ("percentile", "quantile", "nanpercentile", "nanquantile", "nanmedian", "nanstd", "nanvar", "gradient",
+        for name in ("percentile", "quantile", "nanpercentile", "nanquantile", "nanmedian", "nanstd", "nanvar",
+            "gradient",
                      "correlate", "polyfit", "roots", "unwrap", "insert", "resize", "lexsort", "partition", "select",
                      "choose", "block", "array_split", "trim_zeros", "spacing", "nextafter", "frexp", "ldexp", "modf",
                      "copysign", "fmax", "fmin", "fmod", "trunc", "fix", "geomspace", "logspace", "nancumsum",

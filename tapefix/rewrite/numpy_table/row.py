@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapefix.codemod import Refusal
 from tapefix.documents.document import Document
@@ -17,7 +17,8 @@ _OPTIONAL = re.compile(r",\s*(\w+)=(\w+)\?")
 _PART = re.compile(r"\{\*?(\w+)\}")
 _TNP = "tf.experimental.numpy."
 _FLOATS = {
-    "float": "float64", "double": "float64", "single": "float32", "half": "float16", "csingle": "complex64",
+    "float": "float64", "float_": "float64", "double": "float64", "single": "float32", "half": "float16",
+    "csingle": "complex64",
     "cdouble": "complex128", "complex": "complex128",
     **{name: name for name in ("float16", "float32", "float64", "complex64", "complex128", "bfloat16")},
 }  # fmt: skip
@@ -37,7 +38,9 @@ class Rewrite:
     note: str = ""
     exactness: str = "same"  # or "dtype": the value is the same, in the tensor's own precision
     differentiable: bool = True  # False: no gradient flows through it in TensorFlow either
-    repeated: frozenset[str] = frozenset()  # parts that the template evaluates more than once and that are no plain names
+    repeated: frozenset[str] = (
+        frozenset()
+    )  # parts that the template evaluates more than once and that are no plain names
 
     def text(self, document: Document) -> str:
         """The expression, with the parts as the document has them."""
@@ -45,7 +48,7 @@ class Rewrite:
 
 
 class Bound:
-    """The arguments of one call by the names of the NumPy signature; an argument equal to its default counts as absent."""
+    """The arguments of one call by their NumPy names; an argument equal to its default counts as absent."""
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class Bound:
         self.given = given
         self.rest = rest  # the arguments of a `*name` parameter
         self.used: set[str] = set()
+        self.constant = False  # set where what comes out depends on no tensor's value
         self._tensors = {id(node) for node in tensors}
         self._ranks = {id(node): rank for node, rank in ranks.items()}
 
@@ -87,6 +91,15 @@ class Bound:
 Code = str | Callable[[Bound], "str | Refusal"]
 
 
+class Parameters(NamedTuple):
+    """A signature taken apart."""
+
+    ordered: tuple[str, ...]
+    keyword_only: tuple[str, ...]
+    defaults: dict[str, Any]
+    rest: bool  # whether there is a `*rest`
+
+
 @dataclass(frozen=True)
 class Row:
     """One correspondence.
@@ -104,19 +117,19 @@ class Row:
     note: str = ""
     exactness: str = "same"
     differentiable: bool = True
-    dropped: frozenset[str] = field(default=frozenset({"out_of_order"}))  # arguments that change no value
+    dropped: frozenset[str] = field(default=frozenset())  # arguments that change no value
 
     @functools.cached_property
-    def parameters(self) -> tuple[tuple[str, ...], dict[str, Any], str]:
-        """(names in order, defaults, name of the `*rest` parameter)."""
+    def parameters(self) -> Parameters:
         arguments = ast.parse(f"def f({self.signature}): ...").body[0].args  # type: ignore[attr-defined]
-        names = (*(one.arg for one in arguments.args), *(one.arg for one in arguments.kwonlyargs))
+        ordered = tuple(one.arg for one in arguments.args)
+        keyword_only = tuple(one.arg for one in arguments.kwonlyargs)
         values = [ast.literal_eval(node) for node in arguments.defaults]
-        defaults = dict(zip([one.arg for one in arguments.args][len(arguments.args) - len(values) :], values, strict=True))
-        for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        defaults = dict(zip(ordered[len(ordered) - len(values) :], values, strict=True))
+        for name, default in zip(keyword_only, arguments.kw_defaults, strict=True):
             if default is not None:
-                defaults[one.arg] = ast.literal_eval(default)
-        return names, defaults, arguments.vararg.arg if arguments.vararg else ""
+                defaults[name] = ast.literal_eval(default)
+        return Parameters(ordered, keyword_only, defaults, arguments.vararg is not None)
 
     def translate(
         self,
@@ -133,7 +146,7 @@ class Row:
         if isinstance(template, Refusal):
             return template
         template = _OPTIONAL.sub(lambda m: f", {m[1]}={{{m[2]}}}" if bound.has(m[2]) else "", template)
-        cast = _with_dtype(template, bound, self.parameters[0][0])
+        cast = _with_dtype(template, bound, self.parameters.ordered)
         if isinstance(cast, Refusal):
             return cast
         template = cast
@@ -151,8 +164,9 @@ class Row:
             parts,
             frozenset({"tensorflow"} | ({"tensorflow>=2.4"} if _TNP in template else set())),
             self.note,
-            self.exactness,
-            self.differentiable,
+            # a list of NumPy numbers and float32 tensors is float64 to NumPy
+            "dtype" if any(isinstance(one, (ast.List, ast.Tuple)) for one in parts.values()) else self.exactness,
+            self.differentiable and not bound.constant,
             frozenset(name for name in parts if uses.count(name) > 1 and not is_plain(parts[name])),
         )
 
@@ -163,28 +177,22 @@ class Row:
         tensors: Collection[ast.expr],
         ranks: Mapping[ast.expr, int],
     ) -> Bound | Refusal:
-        names, defaults, rest = self.parameters
+        ordered, keyword_only, defaults, rest = self.parameters
         if any(isinstance(one, ast.Starred) for one in positional) and not rest:
             return Refusal(f"{self.name} is called with `*` arguments: which is which is not known")
         if any(one.arg is None for one in keywords):
             return Refusal(f"{self.name} is called with `**` arguments: which is which is not known")
-        ordered = names if not rest else names[: names.index(self.first_keyword_only)] if self.first_keyword_only else names
         if len(positional) > len(ordered) and not rest:
             return Refusal(f"{self.name} is called with more arguments than its signature ({self.signature}) has")
         given = dict(zip(ordered, positional, strict=False))
         for keyword in keywords:
-            if keyword.arg not in names or keyword.arg in given:
+            if keyword.arg is None or keyword.arg not in (*ordered, *keyword_only) or keyword.arg in given:
                 return Refusal(f"`{keyword.arg}=` of {self.name} is not known here")
             given[keyword.arg] = keyword.value
         for name, default in defaults.items():
             if name in given and _equals(given[name], default):
                 del given[name]
         return Bound(given, positional[len(ordered) :], tensors, ranks)
-
-    @functools.cached_property
-    def first_keyword_only(self) -> str:
-        arguments = ast.parse(f"def f({self.signature}): ...").body[0].args  # type: ignore[attr-defined]
-        return str(arguments.kwonlyargs[0].arg) if arguments.kwonlyargs else ""
 
 
 def holds_tensor(node: ast.expr, tensors: set[int]) -> bool:
@@ -241,8 +249,8 @@ def dtype_of(node: ast.expr | None) -> str | Refusal | None:
     return None
 
 
-def _with_dtype(template: str, bound: Bound, first: str) -> str | Refusal:
-    """The template with NumPy's `dtype=` as a cast of the first argument, where it does not use `{dtype}` itself."""
+def _with_dtype(template: str, bound: Bound, ordered: tuple[str, ...]) -> str | Refusal:
+    """The template with NumPy's `dtype=` as a cast of the operands, where it does not use `{dtype}` itself."""
     node = bound.node("dtype")
     if node is None:
         return template
@@ -253,7 +261,9 @@ def _with_dtype(template: str, bound: Bound, first: str) -> str | Refusal:
     dtype = known or "{dtype}"
     if "{dtype}" in template:
         return template.replace("{dtype}", dtype)
-    return template.replace(f"{{{first}}}", f"tf.cast({{{first}}}, {dtype})")
+    for name in ordered[: 2 if ordered[:2] == ("x1", "x2") else 1]:
+        template = template.replace(f"{{{name}}}", f"tf.cast({{{name}}}, {dtype})")
+    return template
 
 
 def _equals(node: ast.expr, default: Any) -> bool:

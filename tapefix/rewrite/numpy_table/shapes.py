@@ -93,7 +93,9 @@ def _flip(bound: Bound) -> str | Refusal:
     if not bound.has("axis"):
         return _TNP + "flip({m})"
     axis = bound.node("axis")
-    return "tf.reverse({m}, axis={axis})" if isinstance(axis, (ast.Tuple, ast.List)) else "tf.reverse({m}, axis=[{axis}])"
+    return (
+        "tf.reverse({m}, axis={axis})" if isinstance(axis, (ast.Tuple, ast.List)) else "tf.reverse({m}, axis=[{axis}])"
+    )
 
 
 def _take(bound: Bound) -> str | Refusal:
@@ -149,6 +151,9 @@ def _astype(bound: Bound) -> str | Refusal:
 def _fill_like(bound: Bound) -> str | Refusal:
     if bound.has("dtype", "shape"):
         return Refusal("numpy.full_like with `dtype=` or `shape=` is left to you")
+    if not bound.is_tensor("a"):
+        return "tf.fill({a}.shape, {fill_value})"
+    bound.constant = not bound.is_tensor("fill_value")
     return "tf.zeros_like({a}) + {fill_value}"
 
 
@@ -170,7 +175,9 @@ def _cast_row(name: str) -> Row:
 
 def _tnp(name: str, signature: str, *used: str, also: str = "") -> Row:
     first, *others = used
-    arguments = ", ".join([f"{{{first}}}", *(f"{one}={one}?" if f"{one}=" in signature else f"{{{one}}}" for one in others)])
+    arguments = ", ".join(
+        [f"{{{first}}}", *(f"{one}={one}?" if f"{one}=" in signature else f"{{{one}}}" for one in others)]
+    )
     return Row(f"numpy.{name}", signature, f"{_TNP}{also or name}({arguments})", f"{_TNP}{also or name}")
 
 
