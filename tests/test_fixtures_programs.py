@@ -140,13 +140,17 @@ def first_loss(record: Record) -> float:
 
 
 def norms_differ(before: Record, fixed: Record) -> bool:
-    """Whether any gradient of the calls made before the first update differs; both programs are still the same."""
-    ran: set[int] = set()
-    for one, other in zip(before["calls"], fixed["calls"], strict=False):
-        if one["line"] in ran:
-            break
-        ran.add(one["line"])
-        pairs = zip(one["norms"], other["norms"], strict=False)
-        if any(not math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-7) for a, b in pairs):
-            return True
-    return False
+    """Whether any gradient differs in the first call of a place that asks for gradients."""
+    return any(
+        not math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-7)
+        for one, other in zip(first_calls(before), first_calls(fixed), strict=False)
+        for a, b in zip(one["norms"], other["norms"], strict=False)
+    )
+
+
+def first_calls(record: Record) -> list[dict[str, Any]]:
+    """The first call of each line, in order of appearance."""
+    seen: dict[int, dict[str, Any]] = {}
+    for call in record["calls"]:
+        seen.setdefault(call["line"], call)
+    return list(seen.values())
