@@ -53,12 +53,23 @@ def _callable(target: Mapping[str, Any], root: str, compile_source: Compile) -> 
     import tensorflow as tf
 
     function = _named(target, root)
-    with tf.GradientTape(persistent=True) as tape:
-        result = function()
-        watched = tape.watched_variables()
+    asked = []
+    gradient = tf.GradientTape.gradient
+
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.append(self)
+        return gradient(self, *args, **kwargs)
+
+    tf.GradientTape.gradient = noted
+    try:
+        with tf.GradientTape(persistent=True) as tape:
+            result = function()
+            watched = tape.watched_variables()
+    finally:
+        tf.GradientTape.gradient = gradient
     goals = [t for t in tf.nest.flatten(result) if tf.is_tensor(t) and t.dtype.is_floating]
-    if goals and watched:  # the callable is the loss itself
-        _differentiate(function, tape, goals, list(watched))
+    if goals and watched and not asked:  # the callable is the loss itself
+        _differentiate(function, tape, goals, list(watched), vars(sys.modules[target["module"]]))
 
 
 def _model(target: Mapping[str, Any], root: str, compile_source: Compile) -> None:
@@ -72,14 +83,17 @@ def _model(target: Mapping[str, Any], root: str, compile_source: Compile) -> Non
     with tf.GradientTape() as tape:
         outputs = tf.nest.flatten(model(*arguments))
         goal = tf.add_n([tf.reduce_mean(tf.square(tf.cast(out, tf.float32))) for out in outputs if tf.is_tensor(out)])
-    _differentiate(made if isinstance(made, type) else type(model), tape, goal, list(model.trainable_variables))
+    _differentiate(made if isinstance(made, type) else type(model), tape, goal, list(model.trainable_variables), {"model": model})
 
 
-def _differentiate(owner: Any, tape: Any, goal: Any, sources: List[Any]) -> None:
-    """Asks for the gradients from a line that stands for the user's: where the callable or class is defined."""
+def _differentiate(owner: Any, tape: Any, goal: Any, sources: List[Any], known: Mapping[str, Any]) -> None:
+    """Asks for the gradients from a line that stands for the user's: where the callable or class is defined.
+
+    `known` are the names that variables are shown by.
+    """
     path, line = inspect.getsourcefile(owner) or "<target>", inspect.getsourcelines(owner)[1] or 1
     code = compile("\n" * (line - 1) + "tape.gradient(goal, sources)", path, "exec")
-    exec(code, {"tape": tape, "goal": goal, "sources": sources})
+    exec(code, {**known, "tape": tape, "goal": goal, "sources": sources})
 
 
 def synthetic_inputs(

@@ -22,7 +22,7 @@ def tolerance(gradients: Sequence[Gradient]) -> tuple[float, float]:
     """(relative, absolute) tolerance for the least precise type among the sources; float32 where none is known."""
     known = {v.dtype for g in gradients for v in g.variables} & _PRECISION.keys()
     relative, epsilon = max((_PRECISION[name] for name in known), default=_PRECISION["float32"])
-    return relative, _LAST_DIGITS * epsilon
+    return relative, min(_LAST_DIGITS * epsilon, relative)
 
 
 def same(a: float, b: float, relative: float, absolute: float) -> bool:

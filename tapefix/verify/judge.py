@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tapefix.verify.launch import End, Exited, Flooded, Lost, OutOfMemory, Signalled, TimedOut
+from tapefix.verify.launch import Ended, Exited, Flooded, Lost, OutOfMemory, Signalled, TimedOut
 from tapefix.verify.options import StaticFinding
 from tapefix.verify.outcome import Cause, Gradient, Problem, Variable, Verdict
 from tapefix.verify.trace import SeenCall, SeenCause, SeenVariable, Trace
@@ -28,27 +28,27 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(record: Trace, end: End, causes: Sequence[SeenCause], findings: Sequence[StaticFinding] = ()) -> Judgement:
+def judge(
+    record: Trace, ended: Ended, causes: Sequence[SeenCause], findings: Sequence[StaticFinding] = ()
+) -> Judgement:
     """The verdict on a run that was recorded, with the causes that an explaining run (or the recorded one) gave.
 
     `findings` tell which of the causes a codemod repairs.
     """
     ranked = {key: _repairable(cause, findings) for key, cause in _distinct(causes).items()}
     gradients = tuple(_with_causes(g, causes, ranked) for g in _places(record.calls))
-    error = problem(record, end)
+    error = problem(record, ended)
     notes = list(record.notes)
-    verdict = _verdict(gradients, end, error)
+    verdict = Verdict.TIMEOUT if isinstance(ended.end, TimedOut) else _verdict(gradients, error)
     if verdict is Verdict.NO_GRADIENT_CALL:
         notes += _no_call(record)
     return Judgement(verdict, error, gradients, tuple(ranked.values()), tuple(notes))
 
 
-def _verdict(gradients: Sequence[Gradient], end: End, error: Problem | None) -> Verdict:
+def _verdict(gradients: Sequence[Gradient], error: Problem | None) -> Verdict:
     variables = [v for g in gradients for v in g.variables]
     status = {v.status for v in variables}
     empty = any(not g.variables and g.kind in _ALL_KINDS for g in gradients)
-    if isinstance(end, TimedOut):
-        return Verdict.TIMEOUT
     if "none" in status or empty:
         return Verdict.NONE
     if "partial" in status:
@@ -73,14 +73,16 @@ def _no_call(record: Trace) -> list[str]:
     return []
 
 
-def problem(record: Trace, end: End) -> Problem | None:
+def problem(record: Trace, ended: Ended) -> Problem | None:
     """What ended the program other than its own end; None for that, and for an end by the probe."""
     if record.error is not None:
         return Problem(record.error.type, record.error.message, record.error.file, record.error.line)
+    end = ended.end
     if isinstance(end, Exited):
         if end.code == 0 or record.finished == "steps":
             return None
-        return Problem("SystemExit", f"the process ended with exit status {end.code}", None, None)
+        last = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "it wrote nothing")
+        return Problem("SystemExit", f"the process ended with exit status {end.code}: {last.strip()}", None, None)
     if isinstance(end, Signalled):
         if end.number == getattr(signal, "SIGXCPU", -1):
             return Problem("CPU limit", "the process used up its CPU time", None, None)

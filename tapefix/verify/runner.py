@@ -55,9 +55,7 @@ class Runner:
         self._warm: Keeper | None = None
         self._plain: Keeper | None = None
         #: why there is no warm process; "" while there may be one
-        self.not_warm = "" if options.warm else "switched off"
-        if self._gpu:
-            self.not_warm = "a GPU is present"
+        self.not_warm = "a GPU is present" if self._gpu else ""
 
     def __enter__(self) -> Runner:
         return self
@@ -92,7 +90,8 @@ class Runner:
             environ = self._environ(scratch, extra)
             warm = self._warm_keeper(scratch, target)
             if warm is not None:
-                ended = warm.run(ForkedRun(scratch.base / "job.json", run, tuple(extra)), cwd, environ, limits)
+                path = tuple(p for p in environ["PYTHONPATH"].split(os.pathsep) if p != str(INSIDE / "site"))
+                ended = warm.run(ForkedRun(scratch.base / "job.json", run, path), cwd, environ, limits)
                 if not warm.alive:
                     self._warm = None
             else:
@@ -103,7 +102,12 @@ class Runner:
     # ------------------------------------------------------------------ processes
     def _warm_keeper(self, scratch: Scratch, target: Target) -> Keeper | None:
         """The warm process, where the target can be forked from it."""
-        if self.not_warm or isinstance(target, Command) or (isinstance(target, Script) and _set_at_import(target.path)):
+        if (
+            self.not_warm
+            or not self.options.warm
+            or isinstance(target, Command)
+            or (isinstance(target, Script) and _set_at_import(target.path))
+        ):
             return None
         if self._warm is None:
             try:

@@ -114,22 +114,31 @@ def _member(module: str, name: str, cwd: Path, model: bool) -> Target:
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         raise TapefixError(f"{file}: does not parse as Python 3: {error}") from error
+    known = _names(tree)
+    first, last = name.split(".")[0], name.split(".")[-1]
+    if first not in known and not any(isinstance(n, ast.alias) and n.name == "*" for n in ast.walk(tree)):
+        raise TapefixError(f"{module} ({file}) defines no {first!r}{nearest(first, known)}")
+    found = known.get(name)
+    if isinstance(found, ast.ClassDef):
+        is_model = model or _looks_like_a_model(found)  # calling an ordinary class is what its name asks for
+    else:
+        is_model = isinstance(found, ast.Call) or (found is None and (model or last[:1].isupper()))
+    return ModelClass(module, name) if is_model else Function(module, name)
+
+
+def _names(tree: ast.Module) -> dict[str, ast.AST | None]:
+    """The names that a module defines: functions, classes, and what is assigned (by its value); None if unknown."""
     known: dict[str, ast.AST | None] = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             known.setdefault(node.name, node)
+        elif isinstance(node, ast.Assign):
+            known.update({t.id: node.value for t in node.targets if isinstance(t, ast.Name)})
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             known.setdefault(node.id, None)
         elif isinstance(node, ast.alias):
             known.setdefault(node.asname or node.name.split(".")[0], None)
-    first = name.split(".")[0]
-    if first not in known and not any(isinstance(n, ast.alias) and n.name == "*" for n in ast.walk(tree)):
-        raise TapefixError(f"{module} ({file}) defines no {first!r}{nearest(first, known)}")
-    found = known.get(name)
-    if isinstance(found, ast.ClassDef) and not model and not _looks_like_a_model(found):
-        return Function(module, name)  # an ordinary class: calling it is what its name asks for
-    is_class = isinstance(found, ast.ClassDef) or (found is None and (model or name[:1].isupper()))
-    return ModelClass(module, name) if is_class else Function(module, name)
+    return known
 
 
 def _looks_like_a_model(node: ast.ClassDef) -> bool:

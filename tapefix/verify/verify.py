@@ -83,14 +83,14 @@ def report_on(
 ) -> Report:
     """Runs the target in the project with `overlay` in place, explains, compares with `against`, and judges."""
     recorded = runner.observe(project, target, "record", overlay)
-    judged = judge(recorded.trace, recorded.ended.end, recorded.trace.causes)
+    judged = judge(recorded.trace, recorded.ended, recorded.trace.causes)
     notes: list[str] = []
     if _needs_explaining(judged, recorded, options):
         findings = _findings(recorded, options) if not overlay else ()
         wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
         explained = runner.observe(project, target, "explain", overlay, findings, wall)
         causes = [*recorded.trace.causes, *explained.trace.causes]
-        judged = judge(recorded.trace, recorded.ended.end, causes, findings)
+        judged = judge(recorded.trace, recorded.ended, causes, findings)
         notes = _disagreements(judged, explained)
         judged = _guessed(judged, findings)
     forward: Forward | None = None
@@ -135,7 +135,7 @@ def _disagreements(judged: Judgement, explained: Observation) -> list[str]:
     """Says where the eager, traced run did not show what the recorded one did."""
     if isinstance(explained.ended.end, TimedOut):
         return [f"the explaining run was ended after {explained.ended.end.seconds:g} s; causes may be missing"]
-    traced = judge(explained.trace, explained.ended.end, ())
+    traced = judge(explained.trace, explained.ended, ())
     missing = {(g.file, g.line, v.owner, v.name) for g in traced.gradients for v in g.variables if v.status == "none"}
     places = {(g.file, g.line) for g in traced.gradients}
     odd = [
@@ -173,7 +173,7 @@ def _against(
         if overlay is None:
             raise TapefixError(f"--against {against}: neither a file nor a Git revision of {project.root}")
     seen = runner.observe(project, target, "record", overlay)
-    before = judge(seen.trace, seen.ended.end, ())
+    before = judge(seen.trace, seen.ended, ())
     forward = compare(before.gradients, judged.gradients)
     if forward is None:
         reason = f"{before.error.type}: {before.error.message}" if before.error else "no loss was recorded"
