@@ -103,6 +103,12 @@ class Endless(_Renamed):
             yield from super().find(model)
 
 
+class Wrong(_Renamed):
+    """A rewrite that keeps no value: proof must leave it out."""
+
+    code, name, function, replacement = "TOY106", "plus", "tf.add", "tf.subtract"
+
+
 class Refused(Codemod):
     code, name = "TOY201", "numpy-fft"
 
@@ -127,7 +133,7 @@ class Crashing(Codemod):
         yield from ()
 
 
-RULES = (Exp(), Mean(), Broken(), Stubborn(), Endless(), Refused(), Crashing())
+RULES = (Exp(), Mean(), Broken(), Stubborn(), Endless(), Wrong(), Refused(), Crashing())
 
 
 def tools(**settings) -> Tools:
