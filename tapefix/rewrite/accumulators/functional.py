@@ -82,7 +82,7 @@ def first_tensor(job: Job, edits: EditSet) -> str:
 def _float32(job: Job, tf: str) -> str:
     """A NumPy array's first content as a float32 tensor."""
     made = job.made
-    call = made.array
+    call = made.core
     size = call.args[0] if isinstance(call, ast.Call) and call.args else None
     if size is not None and made.like is not size:
         name = {"zeros": "zeros", "empty": "zeros", "ones": "ones"}.get(made.content)
@@ -90,7 +90,7 @@ def _float32(job: Job, tf: str) -> str:
             return f"{tf}.{name}({job.source(size)})"
         if name is not None:
             return f"{tf}.{name}([{job.source(size)}])"
-    return f"{tf}.cast({job.source(call)}, {tf}.float32)"
+    return f"{tf}.cast({job.source(made.array)}, {tf}.float32)"
 
 
 def _only_scatters(job: Job) -> bool:

@@ -34,7 +34,7 @@ def used_in_one_function_by_one_name(job: Job) -> None:
     """All uses stand in the function that makes the buffer and call it by the name it was bound to."""
     kind, text = job.holder
     home = job.function_scope(job.made.call)
-    for use in job.uses:
+    for use in job.own_uses:
         node = use.use.spot.node
         if job.function_scope(node) is not home:
             raise NotProven(f"`{job.name}` is also used by another function, on line {job.line(node)}")
@@ -52,7 +52,7 @@ def only_set(job: Job) -> None:
 def not_read_before(job: Job, end: ast.stmt) -> None:
     """No read stands before the end of the statement after which the buffer is complete, or is run before it by a loop."""
     last = job.syntax.end(end)
-    for read in job.reads:
+    for read in job.own_reads:
         if job.syntax.order[read.use.spot.node] <= last:
             raise NotProven(f"`{job.name}` is read on line {job.line(read.use.spot.node)} while it is still being filled")
 
@@ -69,7 +69,7 @@ def bound_once(job: Job, name: str) -> None:
 
 def not_aliased(job: Job) -> None:
     """No second name for the whole buffer is made while it is still written: it would see the later writes."""
-    for read in job.reads:
+    for read in job.own_reads:
         if not read.access.whole or not job.writes or _copied(job, read):
             continue
         if not any(may_follow(job, write.statement, read.use.spot.node) for write in job.writes):

@@ -49,6 +49,55 @@ class Job:
     def reads(self) -> list[Read]:
         return [use for use in self.uses if isinstance(use, Read)]
 
+    @property
+    def own_uses(self) -> list[Write | Read]:
+        """The writes and reads of the buffer itself, without those of what was read from it."""
+        return [use for use in self.uses if isinstance(use, Write) or (isinstance(use, Read) and self.stands_for(use))]
+
+    @property
+    def own_reads(self) -> list[Read]:
+        return [read for read in self.reads if self.stands_for(read)]
+
+    @property
+    def later_reads(self) -> list[Read]:
+        """Reads of what a read of the buffer gave: of a cell, of an alias, of what a function returned."""
+        return [read for read in self.reads if not self.stands_for(read)]
+
+    def stands_for(self, use: Write | Read) -> bool:
+        """Whether the use's expression holds the very object that is written into."""
+        return self._key(use.use.spot.node) in self._carriers
+
+    @functools.cached_property
+    def _carriers(self) -> set[tuple[object, str]]:
+        kind, text = self.holder
+        found = {self._key(write.use.spot.node) for write in self.writes}
+        match kind:
+            case "name":
+                found.add((self.function_scope(self.made.call), text))
+            case "attribute":
+                found.add(("attribute", text.rsplit(".", 1)[-1]))
+            case _:
+                found |= {self._key(read.use.spot.node) for read in self.reads if self._is_element(read.use.spot.node)}
+        return found
+
+    def _key(self, node: ast.AST) -> tuple[object, str]:
+        if isinstance(node, ast.Name):
+            scope, _ = self.syntax.visible(node.id, node)
+            return scope, node.id
+        if isinstance(node, ast.Attribute):
+            return "attribute", node.attr
+        return "element", ast.unparse(node)
+
+    def _is_element(self, node: ast.AST) -> bool:
+        """Whether an expression takes the buffer out of its container: `buffers["a"]`, `b` of `for b in buffers`."""
+        if isinstance(node, ast.Subscript):
+            return True
+        if not isinstance(node, ast.Name):
+            return False
+        _, bindings = self.syntax.visible(node.id, node)
+        loops = (self.syntax.statement(b) for b in bindings if isinstance(b, ast.Name))
+        return bool(bindings) and all(isinstance(loop, ast.For) for loop in loops)
+
     @functools.cached_property
     def maker_statement(self) -> ast.stmt:
         return self.syntax.statement(self.made.call)
@@ -89,7 +138,7 @@ class Job:
         if not isinstance(call, ast.Call) or read.access.index:
             return None
         called = (dotted(call.func) or "").split(".")[-1]
-        for use in self.uses:
+        for use in self.writes:
             function = self.syntax.function(use.use.spot.node)
             if not isinstance(function, ast.FunctionDef) or function.name != called:
                 continue

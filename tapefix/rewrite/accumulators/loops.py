@@ -56,13 +56,13 @@ def _range(call: ast.expr, dims: Dims) -> tuple[Linear, Linear, bool] | None:
             return (numbers[0], numbers[1], not numbers[2]) if numbers else None
         case ast.Call(func=func, args=args, keywords=[]) if (dotted(func) or "").split(".")[-1] in ("range", "arange", "trange"):
             zero, one = Linear.constant(0), Linear.constant(1)
-            numbers = [dims.of(arg) for arg in args]
-            if len(numbers) == 1:
-                return zero, numbers[0], True
-            if len(numbers) == 2 or (len(numbers) == 3 and numbers[2] == one):
-                return numbers[0], numbers[1], True
-            if len(numbers) == 3 and numbers[2] == -one:
-                return numbers[1] + one, numbers[0] + one, False
+            limits = [dims.of(arg) for arg in args]
+            if len(limits) == 1:
+                return zero, limits[0], True
+            if len(limits) == 2 or (len(limits) == 3 and limits[2] == one):
+                return limits[0], limits[1], True
+            if len(limits) == 3 and limits[2] == -one:
+                return limits[1] + one, limits[0] + one, False
         case ast.Call(func=ast.Name(id="tqdm"), args=[inner, *_]):
             return _range(inner, dims)
     return None

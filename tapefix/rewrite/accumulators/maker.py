@@ -12,6 +12,7 @@ from tapefix.rewrite.accumulators.syntax import dotted
 Content = Literal["zeros", "ones", "empty", "full", "other"]
 _PLAIN = {"zeros": "zeros", "ones": "ones", "empty": "empty", "full": "full", "fill": "full"}
 _LIKE = {"zeros_like": "zeros", "ones_like": "ones", "empty_like": "empty", "full_like": "full"}
+_AROUND = ("constant", "convert_to_tensor", "asarray", "array", "cast")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -29,12 +30,26 @@ class Made:
     dtype_written: bool  # whether the type stands in the call
 
     @property
+    def core(self) -> ast.expr:
+        """The call that names the content: `tf.zeros(...)` of `tf.cast(tf.zeros(...), tf.float64)`."""
+        node = self.array
+        while isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":
+                node = node.func.value
+            elif (dotted(node.func) or "").split(".")[-1] in _AROUND and node.args:
+                node = node.args[0]
+            else:
+                break
+        return node
+
+    @property
     def fill(self) -> ast.expr | None:
         """The number that a `full` array holds."""
-        if self.content != "full" or not isinstance(self.array, ast.Call):
+        core = self.core
+        if self.content != "full" or not isinstance(core, ast.Call):
             return None
-        named = _keyword(self.array, "fill_value") or _keyword(self.array, "value")
-        return named or (self.array.args[1] if len(self.array.args) > 1 else None)
+        named = _keyword(core, "fill_value") or _keyword(core, "value")
+        return named or (core.args[1] if len(core.args) > 1 else None)
 
     @property
     def rank(self) -> int | None:
@@ -79,22 +94,22 @@ def _array(call: ast.expr, dims: Dims) -> tuple[Content, tuple[ast.expr, ...] | 
         content, shape, like, _, _ = _array(call.func.value, dims)
         return content, shape, like, dtype_name(call.args[0]), True
     name = (dotted(call.func) or "").split(".")[-1]
-    if name in ("constant", "convert_to_tensor", "asarray", "array", "cast") and call.args:
+    if name in _AROUND and call.args:
         content, shape, like, dtype, written = _array(call.args[0], dims)
         named = _keyword(call, "dtype") or (call.args[1] if len(call.args) > 1 else None)
         return content, shape, like, dtype_name(named) or dtype, written or named is not None
     positions = {"full": 2, "fill": 9, "full_like": 2}
-    written = _keyword(call, "dtype")
-    if written is None and len(call.args) > positions.get(name, 1):
-        written = call.args[positions.get(name, 1)]
-    dtype = dtype_name(written)
+    named_type = _keyword(call, "dtype")
+    if named_type is None and len(call.args) > positions.get(name, 1):
+        named_type = call.args[positions.get(name, 1)]
+    dtype, written = dtype_name(named_type), named_type is not None
     if name in _PLAIN:
         size = _keyword(call, "shape") or _keyword(call, "dims") or (call.args[0] if call.args else None)
         shape, like = shape_of_argument(size, dims) if size is not None else (None, None)
-        return _PLAIN[name], shape, like, dtype, written is not None  # type: ignore[return-value]
+        return _PLAIN[name], shape, like, dtype, written  # type: ignore[return-value]
     if name in _LIKE and call.args:
-        return _LIKE[name], None, call.args[0], dtype, written is not None  # type: ignore[return-value]
-    return "other", None, None, dtype, written is not None
+        return _LIKE[name], None, call.args[0], dtype, written  # type: ignore[return-value]
+    return "other", None, None, dtype, written
 
 
 def _default_type(call: ast.expr, content: Content, like: ast.expr | None, dims: Dims) -> str | None:

@@ -50,13 +50,13 @@ def plan_slots(job: Job, edits: EditSet) -> Plan:
     for write in job.writes:
         _rewrite_write(job, edits, write, layout)
     after_end = job.syntax.end(end) if end is not None else -1
-    late = [r for r in job.reads if end is not None and _follows(job, r, after_end)]
+    late = [r for r in job.own_reads if end is not None and _follows(job, r, after_end)]
     if _only_cells(job, late, layout):
         end, late = None, []
     if end is not None:
         edits.insert_after(end, f"{job.holder[1]} = {whole(job, edits, end, job.holder[1], layout)}")
     for read in job.reads:
-        if read in late:
+        if read in late or not job.stands_for(read):
             as_tensor(job, edits, read)
         else:
             _rewrite_read(job, edits, read, layout)
@@ -125,8 +125,8 @@ def _index_is_python(job: Job, write: Write, layout: Layout) -> None:
 def _local(job: Job) -> bool:
     """Whether the buffer has one name in the function that makes it, and is at most an argument of others."""
     home = job.function_scope(job.made.call)
-    helpers = {job.handed_to(read) for read in job.reads}
-    for use in job.uses:
+    helpers = {job.handed_to(read) for read in job.own_reads}
+    for use in job.own_uses:
         scope = job.function_scope(use.use.spot.node)
         if scope is home:
             if ast.unparse(use.use.spot.node) != job.holder[1]:
@@ -153,7 +153,7 @@ def _complete_after(job: Job) -> ast.stmt | None:
     block = job.syntax.block(job.maker_statement)
     home = job.function_scope(job.made.call)
     filled = [w.statement for w in job.writes if job.function_scope(w.statement) is home]
-    filled += [read.use.statement for read in job.reads if job.handed_to(read) is not None]
+    filled += [read.use.statement for read in job.own_reads if job.handed_to(read) is not None]
     last = max(filled, key=lambda statement: job.syntax.order[statement])
     for statement in (last, *job.syntax.ancestors(last)):
         if statement in block:

@@ -29,7 +29,7 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
     guards.not_a_source(job)
     guards.not_aliased(job)
     scope = _writing_function(job)
-    uses: list[Write | Read] = [u for u in job.uses if isinstance(u, Write | Read) and _in(job, u, scope)]
+    uses: list[Write | Read] = [u for u in job.own_uses if _in(job, u, scope)]
     text = _one_text(job, uses)
     _some_read_follows_a_write(job, uses)
     first = _first_statement(job, uses)
@@ -49,6 +49,8 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
         if kept:
             statement += f"\n{text}.assign({name})"
         edits.rewrite_statement(use.statement, statement, **parts)
+    for read in job.later_reads:
+        as_tensor(job, edits, read)
     how = "go on with the tensor that was written; the Variable still gets it" if kept else "collect in a tensor"
     return Plan(Applicability.SAFE, (), how, Rung.FUNCTIONAL)
 
@@ -65,7 +67,7 @@ def _writing_function(job: Job) -> Scope:
         lines = ", ".join(sorted({str(job.line(w.statement)) for w in carrying}))
         raise NotProven(f"several functions write into `{job.name}` (lines {lines})" if lines else f"nothing is written into `{job.name}`")
     scope = scopes.pop()
-    for read in job.reads:
+    for read in job.own_reads:
         if job.function_scope(read.use.spot.node) is not scope and read.use.carries:
             raise NotProven(f"`{job.name}` is read by another function than the one that writes it, on line {job.line(read.use.spot.node)}")
     return scope
@@ -135,7 +137,7 @@ def _forgets(job: Job, uses: list[Write | Read], first: ast.stmt) -> bool:
 
 
 def _read_elsewhere(job: Job, scope: Scope) -> bool:
-    return any(job.function_scope(read.use.spot.node) is not scope for read in job.reads)
+    return any(job.function_scope(read.use.spot.node) is not scope for read in job.own_reads)
 
 
 def _nobody_else_writes_in_between(job: Job, scope: Scope, first: ast.stmt) -> None:
