@@ -22,14 +22,14 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from typing import Any, Dict  # noqa: UP035
 
 TIMEOUT_S = 60
 MOST_CALLS = 100
 #: steps of the central difference: the first that agrees counts (kinks want a small one, float32 a large one)
 STEPS = (1e-2, 2e-3, 5e-2)
 
-Record = dict[str, Any]
+Record = Dict[str, Any]  # noqa: UP006 (runs on Python 3.8)
 
 
 def interpreter() -> str | None:
