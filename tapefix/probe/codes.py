@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+import textwrap
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from . import graph as g
@@ -77,10 +78,11 @@ _BY_OPERATION: Dict[str, Tuple[str, str, str]] = {
 
 def verdict(reason: g.Reason) -> Verdict:
     """Code, manner and message of one reason."""
-    text = _statement(*reason.place)
+    text = statement(*reason.place)
     special = {
         "untrainable": _untrainable,
         "unwatched": _unwatched,
+        "rebound": _rebound,
         "outside": _outside,
         "decides": _decides,
         "undecided": _decides,
@@ -110,6 +112,12 @@ def _unwatched(reason: g.Reason, text: str) -> Verdict:
         "TAP501",
         "unwatched",
         "the source is a tensor that the tape does not watch: make it a tf.Variable, or call tape.watch before its use",
+    )
+
+
+def _rebound(reason: g.Reason, text: str) -> Verdict:
+    return Verdict(
+        "TAP601", "rebound", "a Variable is rebound to a tensor, which the next tape does not watch: use assign_sub"
     )
 
 
@@ -221,7 +229,7 @@ def _tree(filename: str) -> Optional[ast.Module]:
     return _TREES[filename]
 
 
-def _statement(filename: str, line: int) -> str:
+def statement(filename: str, line: int) -> str:
     """The text of the innermost statement around a line; of a compound statement only its head."""
     tree = _tree(filename)
     best: Optional[ast.stmt] = None
@@ -235,6 +243,21 @@ def _statement(filename: str, line: int) -> str:
     body = getattr(best, "body", None)
     last = body[0].lineno - 1 if isinstance(body, list) and body else best.end_lineno or line
     return "".join(lines[best.lineno - 1 : max(last, best.lineno)])
+
+
+def rebinds(place: Tuple[str, int]) -> bool:
+    """The statement gives a name a new value computed from the old one: `w = w - rate * g`."""
+    try:
+        node = ast.parse(textwrap.dedent(statement(*place))).body[0]
+    except (SyntaxError, IndexError):
+        return False
+    if isinstance(node, ast.AugAssign):
+        return True
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, (ast.BinOp, ast.ListComp, ast.Call)):
+        return False
+    used = {ast.dump(n) for n in ast.walk(node.value) if isinstance(n, (ast.Name, ast.Attribute))}
+    names = [n for target in node.targets for n in ast.walk(target) if isinstance(n, (ast.Name, ast.Attribute))]
+    return any(ast.dump(name).replace("Store()", "Load()") in used for name in names)
 
 
 def column(filename: str, line: int) -> int:

@@ -38,7 +38,16 @@ class Call:
 class Recorder:
     """Wraps what computes and applies gradients, and emits a `gradient` event for each call."""
 
-    def __init__(self, tf: Any, events: Events, code: UserCode, stopper: Stopper, steps: int) -> None:
+    def __init__(
+        self,
+        tf: Any,
+        events: Events,
+        code: UserCode,
+        stopper: Stopper,
+        steps: int,
+        empty: Callable[[Place], None] = lambda place: None,
+    ) -> None:
+        self.empty = empty  # told of a call without sources
         self.tf, self.events, self.code, self.stopper = tf, events, code, stopper
         self.steps = max(1, steps)
         self.calls: Dict[Place, int] = {}
@@ -60,7 +69,7 @@ class Recorder:
             recorder.stopper.check()
             try:
                 result = gradient(self, target, sources, *args, **kwargs)
-            except Exception:
+            except (AttributeError, TypeError, ValueError):  # a target or source that is no tensor any more
                 recorder.failed(self, target, sources, caller())
                 raise
             recorder.note(self, target, sources, result, "gradient", caller())
@@ -117,6 +126,8 @@ class Recorder:
                 flat_result = [None] * len(flat_sources)
             graph = not self.tf.executing_eagerly()
             count = self.calls.get(place, 0) if graph else self._count(place)
+            if not flat_sources:
+                self.empty(place)
             if count <= self.steps:
                 call = self._call(place, kind, graph, flat_sources, flat_result, frame)
                 self._values(call, flatten(target), flat_result)

@@ -12,6 +12,9 @@ from types import ModuleType
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from . import library, targets
+from .causes import Causes
+from .codes import Verdict
+from .errors import explain_error
 from .events import Events
 from .frames import UserCode
 from .gradients import Recorder
@@ -36,6 +39,7 @@ class Session:
         self.code = UserCode(self.root)
         self.stopper = Stopper(self.code, self.steps, float(job.get("patience") or _PATIENCE), self.finish)
         self.recorder: Optional[Recorder] = None
+        self.causes = Causes(self.events, job.get("findings") or ())
         self.tracer: Optional[Tracer] = None
         self.hooks: Dict[str, Any] = {}
         self.pid = os.getpid()
@@ -48,7 +52,7 @@ class Session:
         if seed is not None:
             random.seed(int(seed))
         if self.explains:
-            self.tracer = Tracer(self.events, self.code, self.job.get("findings") or ())
+            self.tracer = Tracer(self.events, self.code, self.causes)
             self.tracer.instrument()
         callbacks: Dict[str, Callable[[ModuleType], None]] = {"tensorflow": self._tensorflow}
         callbacks.update({name: self._keras for name in library.KERAS})
@@ -70,7 +74,7 @@ class Session:
     def _tensorflow(self, tf: Any) -> None:
         if self.job.get("seed") is not None:
             tf.random.set_seed(int(self.job["seed"]))
-        self.recorder = Recorder(tf, self.events, self.code, self.stopper, self.steps)
+        self.recorder = Recorder(tf, self.events, self.code, self.stopper, self.steps, self._empty)
         self.hooks.update(library.hook_tensorflow(tf, self.recorder, self.stopper))
         if self.tracer is not None:
             self.hooks.update(self.tracer.install(tf, self.recorder))
@@ -78,6 +82,14 @@ class Session:
         for name in library.KERAS:
             if name in sys.modules and f"{name}-fit" not in self.hooks and hasattr(sys.modules[name], "Model"):
                 self._keras(sys.modules[name])
+
+    def _empty(self, place: Any) -> None:
+        """A gradient call had no sources: what was asked for its variables before it had any is the cause."""
+        made = self.tracer.values.empty if self.tracer is not None and self.tracer.values is not None else []
+        where = next((event.place for event in reversed(made) if event.place), None)
+        message = "the list of sources is empty: the variables were asked for before the model had any"
+        related = [{"file": place[0], "line": place[1], "message": "the gradient is asked for here"}]
+        self.causes.tell(Verdict("TAP603", "empty-sources", message), where or place, (), place, False, related if where else ())
 
     def _keras(self, keras: Any) -> None:
         if self.recorder is None or f"{keras.__name__}-fit" in self.hooks:
@@ -111,6 +123,7 @@ class Session:
             self.recorder.finish()
         if self.tracer is not None:
             self.tracer.finish()
+        self.causes.finish()
         self.events.emit("end", reason=reason)
 
     # ------------------------------------------------------------------ running
@@ -170,6 +183,9 @@ class Session:
             self.events.emit("note", message=message, file=file, line=line)
         else:
             self.events.emit("error", file=file, line=line, **told)
+            known = explain_error(error, place)
+            if known is not None and known[0].code not in self.causes.told.values():
+                self.causes.tell(*known)
 
     def _show(self, error: BaseException) -> None:
         """The traceback as the user would see it: without the probe's own frames."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Mapping, Optional, Sequence, Set
 
 from . import codes, hooks, instrument
 from . import graph as g
+from .causes import Causes
 from .events import Events
 from .explain import explain
 from .frames import UserCode
@@ -14,20 +15,14 @@ from .library import Hooks
 from .record import Trace
 from .values import Values
 
-Place = Tuple[str, int]
-_MANY = 4  # causes named in one run; more would not help a person
-
 
 class Tracer:
     """The full tracing of one run."""
 
-    def __init__(self, events: Events, code: UserCode, findings: Sequence[Mapping[str, Any]]) -> None:
-        self.events, self.code = events, code
-        self.findings = list(findings)
+    def __init__(self, events: Events, code: UserCode, causes: Causes) -> None:
+        self.events, self.code, self.causes = events, code, causes
         self.trace = Trace(code)
         self.values: Optional[Values] = None
-        self.told: Dict[Tuple[str, int, bool], str] = {}
-        self.untold: Set[Place] = set()
 
     def instrument(self) -> None:
         """From now on the user's modules are instrumented."""
@@ -51,7 +46,7 @@ class Tracer:
     # ------------------------------------------------------------------ one gradient call
     def explain(self, tape: Any, target: Any, sources: Sequence[Any], call: Call) -> None:
         """Emits the causes for what is missing in one gradient call."""
-        if tape is None or not self.tf.executing_eagerly():
+        if tape is None or not self.tf.executing_eagerly() or not sources:
             return
         trace = self.trace
         trace.busy = True
@@ -101,52 +96,18 @@ class Tracer:
 
     # ------------------------------------------------------------------ telling
     def _tell(self, reason: g.Reason, call: Call) -> None:
-        file, line = reason.place
-        key = (file, line, reason.partial)
+        if reason.kind == "unwatched" and reason.back and codes.rebinds(reason.back):
+            reason = reason._replace(kind="rebound", place=reason.back, back=reason.place)
         names = [call.variables[i] for i in reason.sources]
-        if key in self.told:
-            return
-        if len({(f, n) for f, n, _ in self.told} | {reason.place}) > _MANY:
-            self.untold.add(reason.place)
-            return
-        verdict = codes.verdict(reason)
-        finding = self._finding(file, line)
-        if finding is not None:
-            verdict = verdict._replace(code=str(finding.get("code") or verdict.code), how=str(finding.get("how") or verdict.how))
-        self.told[key] = verdict.code
         related = []
         if reason.back is not None and reason.back != reason.place:
             related.append({"file": reason.back[0], "line": reason.back[1], "message": _related(reason)})
-        self.events.emit(
-            "cause",
-            file=file,
-            line=line,
-            column=codes.column(file, line),
-            code=verdict.code,
-            how=verdict.how,
-            message=verdict.message,
-            variables=[described["name"] for described in names],
-            owners=list(dict.fromkeys(described["owner"] for described in names)),
-            gradient={"file": call.place[0], "line": call.place[1]},
-            partial=reason.partial,
-            related=related,
-            sure=reason.sure,
+        self.causes.tell(
+            codes.verdict(reason), reason.place, names, call.place, reason.partial, related, reason.sure
         )
 
-    def _finding(self, file: str, line: int) -> Optional[Mapping[str, Any]]:
-        shown = self.events.shown(file)
-        for finding in self.findings:
-            first = int(finding.get("line") or 0)
-            last = int(finding.get("end_line") or first)
-            if finding.get("file") in (file, shown) and first - 1 <= line <= last + 1:
-                return finding
-        return None
-
     def finish(self) -> None:
-        """Tells what was left out and what did not work."""
-        if self.untold:
-            lines = ", ".join(str(line) for _, line in sorted(self.untold)[:20])
-            self.events.emit("note", message=f"the gradient is also cut at {len(self.untold)} further lines: {lines}")
+        """Tells what did not work."""
         for failure in sorted(self.trace.failures)[:5]:
             self.events.emit("note", message=f"an operation could not be traced: {failure}")
 
