@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tapefix.codemod import Refusal
-from tapefix.rewrite.numpy_table.row import Bound, Row
+from tapefix.rewrite.numpy_table.row import Bound, Code, Row, is_number
 
 _OUT = ", out=None, where=True, dtype=None"
 _NO_GRADIENT = "its derivative is zero or undefined everywhere: no gradient flows through it in TensorFlow either"
@@ -42,13 +42,12 @@ _OPERATOR = {
     "float_power": "**", "mod": "%", "remainder": "%",
 }  # fmt: skip
 _BINARY = {
-    "maximum": "tf.maximum({x1}, {x2})", "minimum": "tf.minimum({x1}, {x2})",
-    "arctan2": "tf.atan2({x1}, {x2})", "atan2": "tf.atan2({x1}, {x2})",
-    "hypot": "tf.sqrt({x1} ** 2 + {x2} ** 2)",
+    "maximum": "tf.maximum", "minimum": "tf.minimum", "arctan2": "tf.atan2", "atan2": "tf.atan2",
+    "logaddexp": "tf.experimental.numpy.logaddexp", "logaddexp2": "tf.experimental.numpy.logaddexp2",
 }  # fmt: skip
+_COMPARISON = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<="}
 _BINARY_FLAT = {
-    "greater": "tf.greater", "greater_equal": "tf.greater_equal", "less": "tf.less", "less_equal": "tf.less_equal",
-    "equal": "tf.equal", "not_equal": "tf.not_equal",
+    "heaviside": "tf.experimental.numpy.heaviside", "equal": "tf.equal", "not_equal": "tf.not_equal",
     "logical_and": "tf.logical_and", "logical_or": "tf.logical_or", "logical_xor": "tf.math.logical_xor",
     "floor_divide": "tf.math.floordiv",
 }  # fmt: skip
@@ -100,10 +99,31 @@ def _is_condition(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Compare)
 
 
+def _first(bound: Bound, name: str, other: str) -> str:
+    """A first operand that the second's type decides: a number is converted by eager TensorFlow, not in a graph."""
+    node = bound.node(name)
+    if isinstance(node, ast.Constant) and type(node.value) is int and not bound.plain(other):
+        bound.used.add(name)
+        return f"{node.value}.0"
+    return f"{{{name}}}" if is_number(node) and not bound.plain(other) else bound.matched(name, other)
+
+
+def _two(function: str) -> Code:
+    symmetric = function in ("tf.maximum", "tf.minimum")
+
+    def code(bound: Bound) -> str:
+        if symmetric and not bound.is_tensor("x1"):
+            return f"{function}({{x2}}, {{x1}})"  # the type of the first decides in a graph
+        second = bound.matched("x2", "x1") if "numpy" in function else "{x2}"
+        return f"{function}({_first(bound, 'x1', 'x2')}, {second})"
+
+    return code
+
+
 def _where(bound: Bound) -> str | Refusal:
     condition = "{condition}" if _is_condition(bound.node("condition")) else "tf.cast({condition}, tf.bool)"
     if bound.has("x") and bound.has("y"):
-        return f"tf.where({condition}, {{x}}, {{y}})"
+        return f"tf.where({condition}, {_first(bound, 'x', 'y')}, {{y}})"
     return Refusal("numpy.where with a condition alone gives positions, and positions have no gradient")
 
 
@@ -146,17 +166,17 @@ ROWS: list[Row] = [
         Row(f"numpy.{name}", "x1, x2" + _OUT, f"{{x1}} {sign} {{x2}}", "tf.Tensor operators", exactness="dtype")
         for name, sign in _OPERATOR.items()
     ),
-    *(Row(f"numpy.{name}", "x1, x2" + _OUT, code, _source(code), exactness="dtype") for name, code in _BINARY.items()),
+    *(Row(f"numpy.{name}", "x1, x2" + _OUT, _two(to), to, exactness="dtype") for name, to in _BINARY.items()),
+    Row("numpy.hypot", "x1, x2" + _OUT, "tf.sqrt({x1} ** 2 + {x2} ** 2)", "tf.sqrt", exactness="dtype"),
     *(
-        Row(f"numpy.{name}", "x1, x2" + _OUT, f"{to}({{x1}}, {{x2}})", to, _NO_GRADIENT, differentiable=False)
+        Row(f"numpy.{name}", "x1, x2" + _OUT, f"{{x1}} {sign} {{x2}}", "tf.Tensor operators", _NO_GRADIENT,
+            differentiable=False)
+        for name, sign in _COMPARISON.items()
+    ),
+    *(
+        Row(f"numpy.{name}", "x1, x2" + _OUT, _two(to), to, _NO_GRADIENT, differentiable=False)
         for name, to in _BINARY_FLAT.items()
     ),
-    *(
-        Row(f"numpy.{name}", "x1, x2" + _OUT, f"tf.experimental.numpy.{name}({{x1}}, {{x2}})")
-        for name in ("logaddexp", "logaddexp2")
-    ),
-    Row("numpy.heaviside", "x1, x2" + _OUT, "tf.experimental.numpy.heaviside({x1}, {x2})", "", _NO_GRADIENT,
-        differentiable=False),
     Row("numpy.real", "val", "tf.math.real({val})", "tf.math.real"),
     Row("numpy.imag", "val", "tf.math.imag({val})", "tf.math.imag"),
     Row("numpy.angle", "z, deg=False", _angle, "tf.math.angle"),

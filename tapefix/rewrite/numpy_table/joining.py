@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tapefix.codemod import Refusal
-from tapefix.rewrite.numpy_table.row import Bound, Row, is_number
+from tapefix.rewrite.numpy_table.row import Bound, Code, Row, is_number
 
 _TNP = "tf.experimental.numpy."
 
@@ -19,7 +19,7 @@ def _array(bound: Bound) -> str | Refusal:
     if isinstance(node, (ast.GeneratorExp, ast.Set, ast.SetComp)):
         return Refusal("numpy.array of a generator or set is an array of one object")
     # nested lists of numbers and tensors are packed; a name may hold a tensor or a list of tensors: right for each
-    made = f"tf.stack({part})" if _is_flat(node) else f"tf.convert_to_tensor({part})"
+    made = f"tf.stack({bound.listed(name)})" if _is_flat(node) else f"tf.convert_to_tensor({part})"
     return f"tf.cast({made}, {{dtype}})" if bound.has("dtype") else made
 
 
@@ -42,25 +42,28 @@ def _concatenate(bound: Bound) -> str | Refusal:
             return Refusal("numpy.concatenate with `axis=None` of a list that is not written out")
         return Refusal("numpy.concatenate with `axis=None`: reshape the parts to one dimension first")
     axis = "{axis}" if bound.has("axis") else "0"
-    return f"tf.concat({{{name}}}, axis={axis})"
+    return f"tf.concat({bound.listed(name)}, axis={axis})"
+
+
+def _stack(bound: Bound) -> str:
+    return f"tf.stack({bound.listed('arrays')}, axis=axis?)"
+
+
+def _stacked(function: str) -> Code:
+    return lambda bound: f"{_TNP}{function}({bound.listed('tup')})"
 
 
 def _append(bound: Bound) -> str:
     if bound.has("axis"):
-        return "tf.concat([{arr}, {values}], axis={axis})"
-    left = "{arr}" if bound.is_tensor("arr") else "tf.cast({arr}, {values}.dtype)"
-    right = "{values}" if bound.is_tensor("values") else "tf.cast({values}, {arr}.dtype)"
+        return f"tf.concat([{bound.matched('arr', 'values')}, {bound.matched('values', 'arr')}], axis={{axis}})"
+    left, right = bound.matched("arr", "values"), bound.matched("values", "arr")
     return f"tf.concat([tf.reshape({left}, [-1]), tf.reshape({right}, [-1])], axis=0)"
 
 
 def _linspace(bound: Bound) -> str | Refusal:
     if bound.has("endpoint", "retstep", "axis"):
         return Refusal("numpy.linspace with `endpoint=`, `retstep=` or `axis=` has no counterpart in TensorFlow")
-    start, stop = ("{start}", "{stop}")
-    if not bound.is_tensor("start"):
-        start = "tf.cast({start}, {stop}.dtype)"
-    elif not bound.is_tensor("stop"):
-        stop = "tf.cast({stop}, {start}.dtype)"
+    start, stop = bound.matched("start", "stop"), bound.matched("stop", "start")
     return f"tf.linspace({start}, {stop}, {'{num}' if bound.has('num') else '50'})"
 
 
@@ -103,14 +106,14 @@ ROWS: list[Row] = [
             exactness="dtype", dropped=frozenset({"copy", "order"}))
         for name in ("asarray", "asanyarray", "asfarray")
     ),
-    Row("numpy.stack", "arrays, axis=0, out=None, *, dtype=None", "tf.stack({arrays}, axis=axis?)", "tf.stack",
+    Row("numpy.stack", "arrays, axis=0, out=None, *, dtype=None", _stack, "tf.stack",
         exactness="dtype"),
     *(
         Row(f"numpy.{name}", "arrays, axis=0, out=None, *, dtype=None", _concatenate, "tf.concat", exactness="dtype")
         for name in ("concatenate", "concat")
     ),
     *(
-        Row(f"numpy.{name}", "tup", f"{_TNP}{to}({{tup}})", f"{_TNP}{to}")
+        Row(f"numpy.{name}", "tup", _stacked(to), f"{_TNP}{to}", exactness="dtype")
         for name, to in (("vstack", "vstack"), ("row_stack", "vstack"), ("hstack", "hstack"), ("dstack", "dstack"))
     ),
     Row("numpy.column_stack", "tup", "tf.concat([c[:, None] if len(c.shape) == 1 else c for c in {tup}], axis=1)",

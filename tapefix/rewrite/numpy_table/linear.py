@@ -6,13 +6,13 @@ import ast
 import re
 
 from tapefix.codemod import Refusal
-from tapefix.rewrite.numpy_table.row import Bound, Row
+from tapefix.rewrite.numpy_table.row import Bound, Code, Row
 
 _TNP = "tf.experimental.numpy."
 _PART = re.compile(r"\{\w+\}")
 
 
-def _product(name: str) -> object:
+def _product(name: str) -> Code:
     """`dot` and `matmul`: readable where both ranks are known to be two, else with NumPy's rules for every rank."""
 
     def code(bound: Bound) -> str:
@@ -26,7 +26,7 @@ def _product(name: str) -> object:
     return code
 
 
-def _pairwise(template: str) -> object:
+def _pairwise(template: str) -> Code:
     """A template with `{a}` and `{b}`, the one that is no tensor brought to the other's type."""
 
     return lambda bound: _paired(bound, template)
@@ -34,8 +34,7 @@ def _pairwise(template: str) -> object:
 
 def _paired(bound: Bound, template: str) -> str:
     # the promotion of types is NumPy's in tf.experimental.numpy and an error elsewhere: keep the tensor's own
-    left = "{a}" if bound.is_tensor("a") else "tf.cast({a}, {b}.dtype)"
-    right = "{b}" if bound.is_tensor("b") else "tf.cast({b}, {a}.dtype)"
+    left, right = bound.matched("a", "b"), bound.matched("b", "a")
     return _PART.sub(lambda match: {"{a}": left, "{b}": right}.get(match[0], match[0]), template)
 
 
@@ -44,7 +43,8 @@ def _einsum(bound: Bound) -> str | Refusal:
         return Refusal("numpy.einsum without its equation as a string")
     if any(isinstance(one, ast.Starred) for one in bound.rest):
         return Refusal("numpy.einsum of operands that are not written out")
-    return f"tf.einsum({', '.join(f'{{rest{k}}}' for k in range(len(bound.rest)))})"
+    operands = bound.alike(bound.rest[1:], "operand") or [f"{{rest{k}}}" for k in range(1, len(bound.rest))]
+    return f"tf.einsum({', '.join(['{rest0}', *operands])})"
 
 
 def _norm(bound: Bound) -> str | Refusal:
@@ -67,8 +67,7 @@ def _norm(bound: Bound) -> str | Refusal:
 
 
 def _solve(bound: Bound) -> str:
-    left = "{a}" if bound.is_tensor("a") else "tf.cast({a}, {b}.dtype)"
-    right = "{b}" if bound.is_tensor("b") else "tf.cast({b}, {a}.dtype)"
+    left, right = bound.matched("a", "b"), bound.matched("b", "a")
     if (bound.rank("b") or 0) >= 2:
         return f"tf.linalg.solve({left}, {right})"
     # b may be a vector or a matrix: as columns, and back
@@ -83,7 +82,7 @@ def _svd(bound: Bound) -> str | Refusal:
     return Refusal("numpy.linalg.svd returns (u, s, v^T), tf.linalg.svd (s, u, v): the unpacking has to change too")
 
 
-def _fourier(function: str, length: str = "") -> object:
+def _fourier(function: str, length: str = "") -> Code:
     """A transform along the last axis (or axes), of unscaled forward transforms as TensorFlow's."""
 
     def code(bound: Bound) -> str | Refusal:
@@ -105,8 +104,7 @@ def _convolve(bound: Bound) -> str | Refusal:
     mode = bound.literal("mode", "full")
     if mode not in ("full", "valid"):
         return Refusal("numpy.convolve with the mode 'same' has no counterpart in TensorFlow")
-    left = "{a}" if bound.is_tensor("a") else "tf.cast({a}, {v}.dtype)"
-    right = "{v}" if bound.is_tensor("v") else "tf.cast({v}, {a}.dtype)"
+    left, right = bound.matched("a", "v"), bound.matched("v", "a")
     if mode == "full":
         left = f"tf.pad({left}, [[tf.size({{v}}) - 1, tf.size({{v}}) - 1]])"
     # conv1d is a correlation of (batch, width, channels) with (width, in, out)
@@ -114,12 +112,12 @@ def _convolve(bound: Bound) -> str | Refusal:
     return f'tf.reshape(tf.nn.conv1d(({left})[None, :, None], {kernel}, 1, "VALID"), [-1])'
 
 
-def _linalg(name: str, signature: str, code: object, source: str = "", note: str = "", exactness: str = "same") -> Row:
-    return Row(f"numpy.linalg.{name}", signature, code, source or f"tf.linalg.{name}", note, exactness)  # type: ignore[arg-type]
+def _linalg(name: str, signature: str, code: Code, source: str = "", note: str = "", exactness: str = "same") -> Row:
+    return Row(f"numpy.linalg.{name}", signature, code, source or f"tf.linalg.{name}", note, exactness)
 
 
-def _row(name: str, signature: str, code: object, source: str, exactness: str = "dtype") -> Row:
-    return Row(f"numpy.{name}", signature, code, source, exactness=exactness, dropped=frozenset({"optimize"}))  # type: ignore[arg-type]
+def _row(name: str, signature: str, code: Code, source: str, exactness: str = "dtype") -> Row:
+    return Row(f"numpy.{name}", signature, code, source, exactness=exactness, dropped=frozenset({"optimize"}))
 
 
 ROWS: list[Row] = [
@@ -156,7 +154,7 @@ ROWS: list[Row] = [
     _linalg("matmul", "a, b", _product("matmul"), "tf.experimental.numpy.matmul", exactness="dtype"),
     *(
         Row(f"numpy.fft.{name}", signature, _fourier(to, length), f"tf.signal.{to}", exactness="dtype",
-            # type: ignore[arg-type]
+
             note="complex64, where older NumPy gives complex128")
         for name, to, length, signature in (
             ("fft", "fft", "", "a, n=None, axis=-1, norm=None, out=None"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapefix.codemod import Refusal
-from tapefix.rewrite.numpy_table.row import Bound, Row
+from tapefix.rewrite.numpy_table.row import Bound, Code, Row
 
 _REDUCE = "a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True"
 _EXTREME = "a, axis=None, out=None, keepdims=False, initial=None, where=True"
@@ -21,7 +21,7 @@ def _count(bound: Bound) -> str | Refusal:
     return "tf.cast(tf.shape({a})[{axis}], {a}.dtype)" if bound.has("axis") else "tf.cast(tf.size({a}), {a}.dtype)"
 
 
-def _spread(function: str) -> object:
+def _spread(function: str) -> Code:
     def code(bound: Bound) -> str | Refusal:
         ddof = "ddof" if bound.has("ddof") else "correction" if bound.has("correction") else ""
         if not ddof:
@@ -48,7 +48,7 @@ def _median(bound: Bound) -> str | Refusal:
     return f"tf.reduce_mean({picked}, axis={{axis}}, keepdims=keepdims?)"
 
 
-def _running(function: str) -> object:
+def _running(function: str) -> Code:
     def code(bound: Bound) -> str:
         return (
             f"tf.math.{function}({{a}}, axis={{axis}})"
@@ -59,7 +59,7 @@ def _running(function: str) -> object:
     return code
 
 
-def _position(function: str) -> object:
+def _position(function: str) -> Code:
     def code(bound: Bound) -> str:
         if bound.has("axis"):
             found = f"tf.{function}({{a}}, axis={{axis}})"
@@ -92,7 +92,7 @@ def _average(bound: Bound) -> str | Refusal:
     return "tf.experimental.numpy.average({a}, axis={axis}, weights={weights})"
 
 
-def _nan_extreme(function: str, fill: str) -> object:
+def _nan_extreme(function: str, fill: str) -> Code:
     def code(bound: Bound) -> str:
         kept = f"tf.where(tf.math.is_nan({{a}}), {{a}}.dtype.{fill}, {{a}})"
         return f"tf.{function}({kept}, axis=axis?, keepdims=keepdims?)"
@@ -126,15 +126,14 @@ def _reducer(name: str, function: str) -> Row:
 def _rows(
     names: tuple[str, ...],
     signature: str,
-    code: object,
+    code: Code,
     source: str,
     note: str = "",
     flat: bool = False,
     exactness: str = "same",
 ) -> list[Row]:
     return [
-        Row(f"numpy.{name}", signature, code, source, note, exactness, not flat, frozenset({"kind"}))  # type: ignore[arg-type]
-        for name in names
+        Row(f"numpy.{name}", signature, code, source, note, exactness, not flat, frozenset({"kind"})) for name in names
     ]
 
 

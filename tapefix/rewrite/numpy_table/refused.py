@@ -48,7 +48,7 @@ REFUSED: dict[str, str] = {
                      "tensorsolve")
     },
     **{f"numpy.fft.{name}": _UNKNOWN for name in ("fftn", "ifftn", "rfftn", "irfftn", "hfft", "ihfft")},
-    "numpy.interp": "TensorFlow has no linear interpolation in a table; `tfp.math.interp_regular_1d_grid` has a gradient",
+    "numpy.interp": "TensorFlow has no interpolation in a table; `tfp.math.interp_regular_1d_grid` has a gradient",
     "numpy.cov": "write it out: `d = x - tf.reduce_mean(x, axis=1, keepdims=True)`, `d @ tf.transpose(d) / (n - 1)`",
     "numpy.corrcoef": "write it out from the centred values, divided by their norms",
     "numpy.arange": "the steps of `tf.range` have no gradient; multiply a range of whole numbers by the step",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -59,6 +59,7 @@ class Bound:
     ):
         self.given = given
         self.rest = rest  # the arguments of a `*name` parameter
+        self.elements: dict[str, ast.expr] = {}  # parts of arguments that a template speaks of one by one
         self.used: set[str] = set()
         self.constant = False  # set where what comes out depends on no tensor's value
         self._tensors = {id(node) for node in tensors}
@@ -72,6 +73,42 @@ class Bound:
 
     def is_tensor(self, name: str) -> bool:
         return name in self.given and holds_tensor(self.given[name], self._tensors)
+
+    def plain(self, name: str) -> bool:
+        """Whether the argument may be evaluated twice."""
+        return name in self.given and is_plain(self.given[name])
+
+    def matched(self, name: str, to: str) -> str:
+        """The part `name`, brought to the type of the part `to` where it is no tensor and `to` is one.
+
+        Eager TensorFlow converts an array to the other operand's type by itself; a graph converts later operands only.
+        """
+        if self.is_tensor(name) or not self.is_tensor(to):
+            return f"{{{name}}}"
+        return f"tf.cast({{{name}}}, {{{to}}}.dtype)"
+
+    def listed(self, name: str) -> str:
+        """A sequence argument; arrays among the tensors that it lists are brought to the type of a tensor there."""
+        node = self.given.get(name)
+        if not isinstance(node, (ast.List, ast.Tuple)):
+            return f"{{{name}}}"
+        texts = self.alike(node.elts, name)
+        if texts is None:
+            return f"{{{name}}}"
+        self.used.add(name)
+        return f"[{', '.join(texts)}]"
+
+    def alike(self, nodes: Sequence[ast.expr], prefix: str) -> list[str] | None:
+        """The nodes as parts, arrays cast to the type of a tensor among them; None where there is nothing to cast."""
+        simple = [not isinstance(one, (ast.List, ast.Tuple, ast.Starred)) for one in nodes]
+        tensors = [k for k, one in enumerate(nodes) if simple[k] and holds_tensor(one, self._tensors)]
+        arrays = {k for k in range(len(nodes)) if simple[k] and k not in tensors and not is_number(nodes[k])}
+        if not tensors or not arrays or not all(simple):
+            return None
+        reference = next((k for k in tensors if is_plain(nodes[k])), tensors[0])
+        self.elements |= {f"{prefix}_{k}": one for k, one in enumerate(nodes)}
+        parts = [f"{{{prefix}_{k}}}" for k in range(len(nodes))]
+        return [f"tf.cast({part}, {parts[reference]}.dtype)" if k in arrays else part for k, part in enumerate(parts)]
 
     def rank(self, name: str) -> int | None:
         return self._ranks.get(id(self.given.get(name)))
@@ -151,7 +188,7 @@ class Row:
             return cast
         template = cast
         uses = _PART.findall(template)
-        every = {**bound.given, **{f"rest{k}": node for k, node in enumerate(bound.rest)}}
+        every = {**bound.given, **bound.elements, **{f"rest{k}": node for k, node in enumerate(bound.rest)}}
         parts = {name: node for name, node in every.items() if name in uses}
         for name in bound.given:
             if name not in parts and name not in bound.used and name not in self.dropped:
