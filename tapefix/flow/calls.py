@@ -209,8 +209,9 @@ class Calls(Expressions):
         return result
 
     def parameter(self, function: Function, name: str) -> Value:
-        layer = Layer(name, self.spot(function.node), opaque=True, weights=True)
-        return Value(Kind.UNKNOWN, ref=layer, node=function.node)
+        model = name in function.scope.module.model_names
+        layer = Layer(name, self.spot(function.node), opaque=not model, weights=True, parameter=True)
+        return Value(Kind.OBJECT if model else Kind.UNKNOWN, ref=layer, node=function.node)
 
     def decorate(self, decorator: ast.expr, value: Value, function: Function) -> Value:
         made = self.eval(decorator)

@@ -6,6 +6,7 @@ import ast
 import operator
 from typing import Any
 
+from tapefix.flow import operations as ops
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter import BUILTINS, Statements
 from tapefix.flow.scope import Scope, canonical
@@ -21,6 +22,7 @@ from tapefix.flow.values import (
     ClassObject,
     Dataset,
     Function,
+    Imported,
     Instance,
     Kind,
     Layer,
@@ -55,6 +57,10 @@ _COMPARE = {
     ast.GtE: operator.ge,
 }
 SHAPE_ATTRIBUTES = frozenset("shape dtype ndim rank size name itemsize nbytes device op graph".split())
+MODEL_METHODS = ops.PREDICTING | frozenset(
+    """fit compile get_weights set_weights train_on_batch add_loss stateless_call call build summary save load_weights
+    save_weights reset_states reset_state get_layer add""".split()
+)
 WEIGHT_ATTRIBUTES = frozenset("trainable_variables trainable_weights variables weights non_trainable_variables non_trainable_weights".split())
 
 
@@ -84,6 +90,9 @@ class Expressions(Statements):
             if node.id == "__name__":
                 return Value(Kind.NUMBER, const=self.module.name)
             return Value(Kind.OBJECT, ref=Api("builtins." + node.id)) if node.id in BUILTINS else UNKNOWN
+        if isinstance(value.ref, Imported):
+            value = self.imported(value.ref)
+            self.scope.replace(node.id, value)
         return self.refresh(value, node)
 
     def eval_NamedExpr(self, node: ast.NamedExpr) -> Value:
@@ -241,6 +250,8 @@ class Expressions(Statements):
         if not (left.tainted or right.tainted or self.tapes or left.refs or right.refs):
             return Value(kind, node=node)
         if isinstance(op, ast.FloorDiv):
+            if kind & Kind.UNKNOWN:
+                return Value(kind, node=node)  # it may be a size
             return Value(kind, lost=self.cut(How.ROUNDED, node, [left, right], "//"), node=node)
         pure_sum = isinstance(op, ast.Add) or (isinstance(op, ast.Sub) and left.reduced and right.reduced)
         # a weight times a detached state is a layer on a lost input, not a weighing
@@ -317,6 +328,8 @@ class Expressions(Statements):
             kind = kinds & (Kind.NUMBER | Kind.SHAPE | Kind.UNKNOWN) or Kind.UNKNOWN
         if kinds & Kind.SHAPE and not kinds & (Kind.TENSOR | Kind.VARIABLE):
             kind = Kind.SHAPE
+        if kind & Kind.UNKNOWN:
+            return Value(kind, node=node)  # it may be a flag or a size
         lost = self.cut(How.COMPARED, node, operands, "comparison", lost=(node,))
         return Value(kind, lost=lost, dtype="bool", node=node)
 
@@ -375,7 +388,8 @@ class Expressions(Statements):
         return Value(Kind.OBJECT, ref=Api(full))
 
     def attribute_of_Scope(self, owner: Value, module: Scope, name: str, node: ast.AST) -> Value:
-        return module.vars.get(name, UNKNOWN)
+        value = module.vars.get(name, UNKNOWN)
+        return self.imported(value.ref) if isinstance(value.ref, Imported) else value
 
     def attribute_of_Super(self, owner: Value, ref: Any, name: str, node: ast.AST) -> Value | None:
         instance: Instance = ref.value.ref
@@ -447,7 +461,7 @@ class Expressions(Statements):
             return Value(Kind.VARIABLE, ref=WeightOf(layer.label, layer.spot, owner=layer), node=node)
         if name in SHAPE_ATTRIBUTES or name in ("units", "optimizer", "trainable", "built", "input_shape", "output_shape", "input_spec"):
             return Value(Kind.UNKNOWN)
-        if layer.opaque and not name.startswith("__"):
+        if (layer.opaque or layer.parameter) and not name.startswith("__") and not (layer.parameter and name in MODEL_METHODS):
             child = self.opaque_child(layer, name, node)
             return Value(Kind.UNKNOWN, ref=child, node=node)
         return Value(Kind.OBJECT, ref=Method(owner, name, node), node=node)
@@ -456,7 +470,7 @@ class Expressions(Statements):
         for value in parent.children:
             if isinstance(value.ref, Layer) and value.ref.api == name:
                 return value.ref
-        child = Layer(f"{parent.label}.{name}", self.spot(node), api=name, opaque=True)
+        child = Layer(f"{parent.label}.{name}", self.spot(node), api=name, opaque=name not in self.module.model_names, parameter=True)
         child.weights = parent.weights
         parent.children.append(Value(Kind.UNKNOWN, ref=child))
         return child

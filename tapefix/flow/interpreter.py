@@ -29,6 +29,7 @@ from tapefix.flow.values import (
     Dataset,
     Dep,
     Function,
+    Imported,
     Instance,
     Kind,
     Lost,
@@ -370,7 +371,8 @@ class Statements(Core):
 
     def run_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            loaded = self.load_module(alias.name, 0)
+            found = self.find_module(alias.name, 0)
+            loaded = Value(Kind.OBJECT, ref=Imported(found, alias.name, 0, "")) if found is not None else None
             if alias.asname:
                 self.scope.bind(alias.asname, loaded or self.api(alias.name))
             elif loaded is not None and "." not in alias.name:
@@ -379,23 +381,27 @@ class Statements(Core):
                 self.scope.bind(alias.name.split(".")[0], self.api(alias.name.split(".")[0]))
 
     def run_ImportFrom(self, node: ast.ImportFrom) -> None:
-        loaded = self.load_module(node.module or "", node.level)
+        module = node.module or ""
+        found = self.find_module(module, node.level)
         for alias in node.names:
             if alias.name == "*":
-                if loaded is not None:
-                    self.scope.vars.update(loaded.ref.vars)
+                whole = self.imported(Imported(found, module, node.level, "")) if found is not None else UNKNOWN
+                if isinstance(whole.ref, Scope):
+                    self.scope.vars.update(whole.ref.vars)
                 continue
-            value: Value | None = None
-            if loaded is not None:
-                value = loaded.ref.vars.get(alias.name)
-            if value is None and (loaded is not None or node.level):
-                value = self.load_module(f"{node.module}.{alias.name}" if node.module else alias.name, node.level)
-            if value is None:
-                value = UNKNOWN if node.level else self.api(f"{node.module}.{alias.name}")
+            if found is not None or node.level:
+                value = Value(Kind.OBJECT, ref=Imported(found, module, node.level, alias.name))
+            else:
+                value = self.api(f"{module}.{alias.name}")
             self.scope.bind(alias.asname or alias.name, value)
 
-    def load_module(self, name: str, level: int) -> Value | None:
+    def find_module(self, name: str, level: int) -> Any:
+        """The document of a module of the repository, unread; None for a library's."""
         return None
+
+    def imported(self, ref: Imported) -> Value:
+        """Reads the module and gives what was imported from it."""
+        return UNKNOWN
 
     @staticmethod
     def api(name: str) -> Value:

@@ -7,17 +7,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tapefix.documents.document import Document
+from tapefix.documents.document import Document, UnreadableDocument
 from tapefix.flow.facts import Buffer, Cut, How, Spot, Target
 from tapefix.flow.interpreter import BudgetSpent, Frame
 from tapefix.flow.modules import Loader, no_modules
 from tapefix.flow.scope import ModuleState, Scope, argument_names
 from tapefix.flow.targets import Targets
 from tapefix.flow.values import (
+    UNKNOWN,
     Api,
     ClassObject,
     Dep,
     Function,
+    Imported,
     Instance,
     Kind,
     Source,
@@ -40,6 +42,8 @@ _GRAPH_CODE = re.compile(
     rb"disable_v2_behavior|disable_eager_execution|\btf\.(?:compat\.v1\.)?(?:Session|placeholder|InteractiveSession)\b|tensorflow\.contrib|tf\.contrib|\bslim\.|\btf\.app\.run"
 )
 _V2 = re.compile(rb"GradientTape|tf\.function|enable_eager|\.fit\s*\(")
+#: a module that can have to do with gradients
+_MATTERS = re.compile(rb"\b(?:tensorflow|keras|numpy|math|scipy)\b|\btf\.|^\s*(?:from \.|class |def )", re.M)
 MOST_MODULES = 12
 
 
@@ -188,14 +192,30 @@ class Analysis(Targets):
 
     # ---- modules
 
-    def load_module(self, name: str, level: int) -> Value | None:
-        if len(self.modules) >= MOST_MODULES or len(self.frames) > 30:
-            return None
-        document = self.loader(name, level, self.module.filename)
+    def find_module(self, name: str, level: int) -> Document | None:
+        return self.loader(name, level, self.module.filename)
+
+    def imported(self, ref: Imported) -> Value:
+        whole = self.read_module(ref.document, ref.module)
+        if whole is None or not ref.name:
+            return whole or UNKNOWN
+        value = whole.ref.vars.get(ref.name)
+        if value is None:  # a module of a package
+            inner = self.loader(f"{ref.module}.{ref.name}" if ref.module else ref.name, ref.level, self.module.filename)
+            return self.read_module(inner, ref.name) or UNKNOWN
+        return self.imported(value.ref) if isinstance(value.ref, Imported) else value
+
+    def read_module(self, document: Document | None, name: str) -> Value | None:
         if document is None:
             return None
         state = self.modules.get(document.filename)
         if state is None:
+            if len(self.modules) >= MOST_MODULES or len(self.frames) > 30 or not _MATTERS.search(document.data):
+                return None
+            try:
+                document.tree  # noqa: B018
+            except UnreadableDocument:
+                return None
             state = self.enter(document, name or document.filename)
             self.run_module(state)
         return Value(Kind.OBJECT, ref=state.scope)
@@ -337,7 +357,12 @@ def _spot_order(spot: Spot | None) -> tuple[str, int, int]:
     return spot.filename, getattr(spot.node, "lineno", 0), getattr(spot.node, "col_offset", 0)
 
 
-def understand(document: Document, loader: Loader = no_modules, budget: int = 400_000) -> Model:
+def budget_for(document: Document) -> int:
+    """How many expressions may be evaluated: linear in the size of the file."""
+    return min(40_000 + 4 * len(document.data), 400_000)
+
+
+def understand(document: Document, loader: Loader = no_modules, budget: int | None = None) -> Model:
     """Runs the document on abstract values. Raises UnreadableDocument where it does not parse."""
     model = Model(document)
     if not may_hold_findings(document.data):
@@ -347,7 +372,7 @@ def understand(document: Document, loader: Loader = no_modules, budget: int = 40
         model.skipped = "TensorFlow 1 graph code"
         return model
     document.tree  # noqa: B018
-    analysis = Analysis(document, loader, budget)
+    analysis = Analysis(document, loader, budget or budget_for(document))
     model.complete = analysis.analyse()
     model.documents = {name: state.document for name, state in analysis.modules.items()}
     model.cuts = sorted(analysis.cuts.values(), key=lambda c: (c.spot.filename, getattr(c.spot.node, "lineno", 0), getattr(c.spot.node, "col_offset", 0), c.how.value))

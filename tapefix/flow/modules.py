@@ -37,6 +37,7 @@ class RepositoryLoader:
     def __init__(self, open_file: Callable[[str], Document | None] = read_document) -> None:
         self._open_file = open_file
         self._documents: dict[Path, Document | None] = {}
+        self._roots: dict[Path, bool] = {}
 
     def __call__(self, name: str, level: int, importer: str) -> Document | None:
         folder = Path(importer).resolve().parent
@@ -49,10 +50,15 @@ class RepositoryLoader:
             found = self._open(folder, parts) if parts else None
             if found is not None:
                 return found
-            if any((folder / mark).exists() for mark in _ROOT_MARKS) or folder.parent == folder:
+            if self._is_root(folder):
                 return None
             folder = folder.parent
         return None
+
+    def _is_root(self, folder: Path) -> bool:
+        if folder not in self._roots:
+            self._roots[folder] = folder.parent == folder or any((folder / mark).exists() for mark in _ROOT_MARKS)
+        return self._roots[folder]
 
     def _open(self, folder: Path, parts: list[str]) -> Document | None:
         if not parts:
@@ -62,15 +68,6 @@ class RepositoryLoader:
 
     def _document(self, path: Path) -> Document | None:
         if path not in self._documents:
-            self._documents[path] = self._parsed(str(path))
+            document = self._open_file(str(path)) if path.is_file() else None
+            self._documents[path] = document if document is not None and len(document.data) <= MOST_BYTES else None
         return self._documents[path]
-
-    def _parsed(self, filename: str) -> Document | None:
-        document = self._open_file(filename)
-        if document is None or len(document.data) > MOST_BYTES:
-            return None
-        try:
-            document.tree  # noqa: B018 - parse now, so that a file that does not parse counts as absent
-        except UnreadableDocument:
-            return None
-        return document

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,9 @@ def canonical(name: str) -> str:
     return name
 
 
+_MODEL_NAME = re.compile(r"(\w+)\.trainable_(?:variables|weights)\b")
+
+
 @dataclass(eq=False)
 class ModuleState:
     """One source file under interpretation."""
@@ -45,7 +50,11 @@ class ModuleState:
     name: str
     document: Document
     scope: Scope = None  # type: ignore[assignment]
-    text_traits: frozenset[str] = frozenset()
+
+    @functools.cached_property
+    def model_names(self) -> frozenset[str]:
+        """Names whose trainable variables are asked for somewhere in the file: they stand for models."""
+        return frozenset(_MODEL_NAME.findall(self.document.text))
 
     @property
     def filename(self) -> str:
@@ -67,6 +76,15 @@ class Scope:
                 return scope.vars[name]
             scope = scope.parent
         return None
+
+    def replace(self, name: str, value: Value) -> None:
+        """Binds a name anew in the scope where it is found."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.vars:
+                scope.vars[name] = value
+                return
+            scope = scope.parent
 
     def bind(self, name: str, value: Value) -> None:
         if name in self.outer_names:

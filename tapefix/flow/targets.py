@@ -182,7 +182,10 @@ class Targets(Keras):
             elif wanted is not None and exact and not self.is_alive(source, alive) and (recorded or source not in late):
                 weak.append(lost)
         for lost in strong:
-            self.report(lost, seen, partial=lost.source in alive)
+            partial = lost.source in alive
+            if partial and seen.what == "call" and lost.site.how not in CERTAIN:
+                continue  # nobody in sight calls the layer: what its output is for is not known
+            self.report(lost, seen, partial)
         told = {x.source for x in strong}
         by_source: dict[Source, list[Lost]] = {}
         for lost in weak:

@@ -233,6 +233,16 @@ class Api:
 
 
 @dataclass(eq=False)
+class Imported:
+    """A name of another module of the repository, which is read when the name is first used."""
+
+    document: Any  # documents.Document
+    module: str
+    level: int
+    name: str  # "" for the module itself
+
+
+@dataclass(eq=False)
 class Method:
     """A method of a value that no class of the program defines: `x.numpy`."""
 
@@ -323,6 +333,7 @@ class Layer(Source):
     written: frozenset[Lost] = NO_LOST
     compiled: Value | None = None
     opaque: bool = False  # an unknown object: it may be no model at all
+    parameter: bool = False  # handed over by a caller that can't be seen
 
 
 @dataclass(eq=False)
