@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tapefix.documents.document import Document
-from tapefix.rewrite import numpy_table
+from tapefix.rewrite import imports, numpy_table
+from tapefix.rewrite.edits import EditSet
 from tapefix.rewrite.numpy_table import Refusal, Rewrite, elementwise
 
 np = pytest.importorskip("numpy")
@@ -459,3 +460,51 @@ def test_what_a_rewrite_tells_of_itself() -> None:
     assert not translate("np.argmax(x)", "x").differentiable
     assert translate("np.std(f(x), ddof=1)", "f(x)").repeated == {"a"}
     assert translate("np.std(x, ddof=1)", "x").repeated == frozenset()
+
+
+def written(text: str, target: str) -> str | Refusal:
+    """The document after the call written as `target` was translated and written."""
+    doc = Document("m.py", text.encode())
+    call = next(n for n in ast.walk(doc.tree) if isinstance(n, ast.Call) and doc.source(n) == target)
+    rewrite = numpy_table.translate_call(doc, call, resolved(call.func), call.args)
+    assert isinstance(rewrite, Rewrite)
+    edits = EditSet(doc)
+    refused = numpy_table.write(edits, call, rewrite)
+    if refused:
+        assert not edits
+        return refused
+    imports.remove_unused(edits)
+    return edits.apply().text
+
+
+def test_writing_a_call_brings_import_and_name() -> None:
+    before = "import numpy as np\n\ndef f(x):\n    return 1 - np.var(g(x), ddof=1)\n"
+    values = "tf.math.reduce_variance(values) * count / (count - 1)".replace(
+        "count", "tf.cast(tf.size(values), values.dtype)"
+    )
+    assert written(before, "np.var(g(x), ddof=1)") == (
+        f"import tensorflow as tf\n\ndef f(x):\n    values = g(x)\n    return 1 - {values}\n"
+    )
+
+
+def test_writing_uses_the_documents_own_name_for_tensorflow() -> None:
+    assert written("import tensorflow as T\ny = np.mean(x)\n", "np.mean(x)") == (
+        "import tensorflow as T\ny = T.reduce_mean(x)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("y = [np.std(g(x), ddof=1) for x in z]", "again and again"),
+        ("y = a if b else np.std(g(x), ddof=1)", "not always"),
+        ("y = b and np.std(g(x), ddof=1)", "not always"),
+        ("y = h() + np.std(g(x), ddof=1)", "another call"),
+        ("while np.std(g(x), ddof=1): pass", "compound"),
+        ("y = lambda: np.std(g(x), ddof=1)", "again and again"),
+    ],
+)
+def test_what_cannot_be_named_before_its_statement_is_refused(statement: str, reason: str) -> None:
+    refused = written(statement + "\n", "np.std(g(x), ddof=1)")
+    assert isinstance(refused, Refusal)
+    assert reason in refused.reason

@@ -102,13 +102,22 @@ class EditSet:
         """Put the template's statements in the statement's place, parts as in `rewrite`."""
         self._put(statement, lambda: self._statements(template, parts))
 
-    def insert_before(self, statement: ast.stmt, text: str) -> None:
-        """Insert statements before the statement (and its decorators), at its indentation."""
-        self._before.setdefault(statement, []).append(lambda: text)
+    def insert_before(self, statement: ast.stmt, text: str, **parts: str | ast.AST) -> None:
+        """Insert statements before the statement (and its decorators), at its indentation.
 
-    def insert_after(self, statement: ast.stmt, text: str) -> None:
-        """Insert statements after the statement and all that is indented under it, at its indentation."""
-        self._after.setdefault(statement, []).append(lambda: text)
+        With parts, `text` is a template as in `rewrite`.
+        """
+        self._before.setdefault(statement, []).append(self._inserted(text, parts))
+
+    def insert_after(self, statement: ast.stmt, text: str, **parts: str | ast.AST) -> None:
+        """Insert statements after the statement and all that is indented under it, at its indentation.
+
+        With parts, `text` is a template as in `rewrite`.
+        """
+        self._after.setdefault(statement, []).append(self._inserted(text, parts))
+
+    def _inserted(self, text: str, parts: dict[str, str | ast.AST]) -> Callable[[], str]:
+        return (lambda: self._statements(text, parts)) if parts else (lambda: text)
 
     def _put(self, statement: ast.stmt, make: Callable[[], str]) -> None:
         if statement in self._rewritten:

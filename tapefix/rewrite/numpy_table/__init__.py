@@ -16,8 +16,9 @@ from tapefix.documents.document import Document
 from tapefix.rewrite.numpy_table import elementwise, joining, linear, methods, reductions, shapes
 from tapefix.rewrite.numpy_table.refused import REFUSED
 from tapefix.rewrite.numpy_table.row import Rewrite, Row
+from tapefix.rewrite.numpy_table.written import write
 
-__all__ = ["REFUSED", "Refusal", "Rewrite", "Row", "rows", "translate_attribute", "translate_call"]
+__all__ = ["REFUSED", "Refusal", "Rewrite", "Row", "rows", "translate_attribute", "translate_call", "write"]
 
 
 @functools.cache
