@@ -12,6 +12,7 @@ A case is a folder `fixtures/TAPnnn/<name>/` with before.py, fixed.py (a person'
     raises         (optional) part of the error that ends before.py
     numeric        (optional) false where a numerical derivative says nothing (random draws, hard decisions); why is
                    said in the note
+    requires       (optional) packages besides TensorFlow and NumPy that the programs import; skipped where one is absent
 
 `fixtures/healthy/<family>/*.py` are programs that look broken and are not.
 """
@@ -40,7 +41,7 @@ FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 CASES = sorted(path.parent for path in FIXTURES.glob("TAP*/*/case.toml"))
 HEALTHY = sorted(FIXTURES.glob("healthy/*/*.py"))
 NEEDED = {"title": str, "lines": list, "fix": str, "forward_equal": bool, "partial": bool, "graph": bool, "note": str}
-OPTIONAL = {"raises": str, "numeric": bool}
+OPTIONAL = {"raises": str, "numeric": bool, "requires": list}
 
 
 def named(path: pathlib.Path) -> str:
@@ -94,9 +95,12 @@ def test_case_is_described(case: pathlib.Path) -> None:
 def test_before_loses_a_gradient_and_fixed_has_them_all(case: pathlib.Path, runner: ProgramRunner) -> None:
     said = facts(case)
     before, fixed = runner.run(case / "before.py"), runner.run(case / "fixed.py")
+    skip_without_packages(said, before)
     assert_trains(fixed)
     if "raises" in said:
         assert said["raises"] in (before["error"] or "no error")
+        reached = [call for call in before["calls"] if call["line"]]
+        assert not reached or any(call["none"] for call in reached), "the error is not the lost gradient's"
     else:
         assert before["error"] is None
         lost = [name for call in before["calls"] for name in call["none"]]
@@ -115,6 +119,8 @@ def test_before_loses_a_gradient_and_fixed_has_them_all(case: pathlib.Path, runn
 def test_fixed_gradient_is_the_numerical_derivative(case: pathlib.Path, runner: ProgramRunner) -> None:
     if not facts(case).get("numeric", True):
         pytest.skip("case.toml: no numerical derivative")
+    if "requires" in facts(case):
+        skip_without_packages(facts(case), runner.run(case / "fixed.py"))
     try:
         slope, differences = runner.slope(case / "fixed.py")
     except LookupError:
@@ -126,6 +132,12 @@ def test_fixed_gradient_is_the_numerical_derivative(case: pathlib.Path, runner: 
 @pytest.mark.parametrize("program", HEALTHY, ids=named)
 def test_healthy_program_trains(program: pathlib.Path, runner: ProgramRunner) -> None:
     assert_trains(runner.run(program))
+
+
+def skip_without_packages(said: dict[str, Any], record: Record) -> None:
+    missing = [name for name in said.get("requires", []) if f"No module named '{name}" in (record["error"] or "")]
+    if missing:
+        pytest.skip(f"needs {missing[0]}")
 
 
 def assert_trains(record: Record) -> None:
