@@ -21,6 +21,7 @@ from tapefix.flow.values import (
     Bound,
     ClassObject,
     Dataset,
+    Foreign,
     Function,
     Imported,
     Instance,
@@ -386,6 +387,11 @@ class Expressions(Statements):
         if full == "numpy.newaxis" or full == "tensorflow.newaxis":
             return NONE
         return Value(Kind.OBJECT, ref=Api(full))
+
+    def attribute_of_Foreign(self, owner: Value, foreign: Foreign, name: str, node: ast.AST) -> Value:
+        if name in SHAPE_ATTRIBUTES:
+            return Value(Kind.SHAPE)
+        return Value(Kind.UNKNOWN, lost=owner.lost, ref=Foreign(f"{foreign.name}.{name}"), node=node)
 
     def attribute_of_Scope(self, owner: Value, module: Scope, name: str, node: ast.AST) -> Value:
         value = module.vars.get(name, UNKNOWN)

@@ -145,11 +145,11 @@ class Core:
             whole = self.whole(value)
             for dep in whole.live:
                 if ANY_TAPE in dep.tapes:
-                    found.add(Dep(dep.source, active | {ANY_TAPE}, dep.spot, dep.trail) if active else dep)
+                    found.add(Dep(dep.source, active | {ANY_TAPE}, dep.spot, dep.conditional, dep.trail) if active else dep)
                 elif dep.tapes <= active:
                     found.add(dep)
                 else:
-                    found.add(Dep(dep.source, dep.tapes & active, dep.spot, dep.trail))
+                    found.add(Dep(dep.source, dep.tapes & active, dep.spot, dep.conditional, dep.trail))
             for tape in self.tapes:
                 if tape.watched:
                     for part in parts_of(value):
@@ -159,7 +159,7 @@ class Core:
         return frozenset(found)
 
     def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
-        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), self.trail())})
+        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), False, self.trail())})
 
     def whole(self, value: Value) -> Value:
         """A value with what its parts depend on, Variables and buffers being read now."""
@@ -169,7 +169,7 @@ class Core:
             for leaf in part.alts or (part,):
                 ref = leaf.ref
                 if isinstance(ref, Var):
-                    if not ref.integer:
+                    if not ref.integer and ref.trainable:
                         live = live | self.read_source(ref, value.node or self.statement)
                     lost = lost | ref.stored
                 elif isinstance(ref, WeightOf):
@@ -206,9 +206,9 @@ class Core:
         site = self.site(how, node, detail, **more)
         past = frozenset().union(*(v.past for v in values))
         direct: set[Source] = set()
-        if how in (How.COMPARED, How.INTEGER_CAST, How.ROUNDED):
+        if how in (How.COMPARED, How.INTEGER_CAST, How.ROUNDED, How.CONSTANT):
             direct = {v.ref for v in values if isinstance(v.ref, Var) and v.ref.trainable}
-        mine = frozenset(Lost(site, dep.source, dep.tapes, weak, dep.source in direct, past) for dep in live)
+        mine = frozenset(Lost(site, dep.source, dep.tapes, weak, dep.source in direct, False, past) for dep in live)
         return mine | (frozenset(x.weakened() for x in lost) if weak else lost)
 
     def lost_of(self, *values: Value) -> frozenset[Lost]:
@@ -227,7 +227,7 @@ class Core:
             others = any(c for j, c in enumerate(carries) if j != i)
             if value.lost and others and not carries[i]:
                 near = frozenset().union(*(v.near for j, v in enumerate(values) if j != i)) if same else frozenset()
-                result.append(frozenset(x if near & x.past else x.weakened() for x in value.lost))
+                result.append(frozenset(x if near & x.past and x.site.how is not How.TO_NUMPY else x.weakened() for x in value.lost))
             else:
                 result.append(value.lost)
         return result
@@ -283,7 +283,7 @@ class Core:
         """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
         whole = self.whole(test)
         deps = self.live_of(test)
-        indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED)]
+        indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED) and how is not How.SELECTION]
         compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
         direct = isinstance(test.ref, Var) and test.ref.trainable
         sources = {(d.source, d.tapes, direct) for d in deps} | {(x.source, x.tapes, x.direct) for x in compared + indexed}
@@ -297,13 +297,20 @@ class Core:
     def exclusive(self, first: Value, second: Value, node: ast.expr, how: How) -> frozenset[Lost]:
         """Sources that only one of two branches uses: what is not chosen gets no gradient in eager mode."""
         a, b = self.live_of(first), self.live_of(second)
-        ours, theirs = {d.source for d in a}, {d.source for d in b}
+        ours, theirs = ({d.source for d in side if not d.conditional} for side in (a, b))
         only = {d for d in a if d.source not in theirs} | {d for d in b if d.source not in ours}
         only = {d for d in only if d.tapes and not d.source.assumed}
         if not only:
             return NO_LOST
         site = self.site(how, node, self.text(node)[:60], lost=(node,))
-        return frozenset(Lost(site, d.source, d.tapes) for d in only)
+        return frozenset(Lost(site, d.source, d.tapes, choice=True) for d in only)
+
+    @staticmethod
+    def conditioned(value: Value, tags: frozenset[Lost]) -> Value:
+        """The value of a choice: sources that only one branch uses are there on a condition."""
+        chosen = {x.source for x in tags if x.choice}
+        live = frozenset(Dep(d.source, d.tapes, d.spot, True, d.trail) if d.source in chosen else d for d in value.live)
+        return value.with_(live=live, lost=value.lost | tags)
 
 
 class Statements(Core):
@@ -718,8 +725,9 @@ class Statements(Core):
             merged[name] = value
         return merged
 
-    @staticmethod
-    def tagged(value: Value, tags: frozenset[Lost]) -> Value:
+    def tagged(self, value: Value, tags: frozenset[Lost]) -> Value:
+        if any(x.choice for x in tags):
+            return self.conditioned(value, tags)
         return value.with_(lost=value.lost | tags)
 
     def meet_mutations(self, logs: list[list[tuple[Any, Value]]], test: ast.expr, lost: frozenset[Lost], how: How) -> None:

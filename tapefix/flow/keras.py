@@ -196,7 +196,7 @@ class Keras(Library):
             through = any(d.source.assumed for d in whole.live)
             active = frozenset(self.tapes) or frozenset()
             spot, trail = self.spot(node), self.trail()
-            live = frozenset(Dep(d.source, active, spot, trail) for d in whole.live if not d.source.assumed)
+            live = frozenset(Dep(d.source, active, spot, d.conditional, trail) for d in whole.live if not d.source.assumed)
             if not whole.live and not whole.lost:
                 live |= self.read_source(layer, node)
             if through:

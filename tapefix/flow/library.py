@@ -19,6 +19,7 @@ from tapefix.flow.values import (
     Dataset,
     Dep,
     Distribution,
+    Foreign,
     Function,
     Instance,
     Kind,
@@ -75,9 +76,18 @@ class Library(Calls):
         if root == "tensorflow_probability":
             return self.call_probability(tail, given, node)
         if root in ops.FOREIGN:
-            lost = self.cut(How.FOREIGN_CALL, node, given.all, api.name)
-            return Value(Kind.UNKNOWN, lost=lost, node=node)
+            return self.foreign(api.name, given, node)
         return self.call_python_library(api.name, tail, given, node)
+
+    def foreign(self, name: str, given: Arguments, node: ast.AST) -> Value:
+        for value in given.all:
+            if value.refs:
+                self.called_back(value, node)
+        lost = self.cut(How.FOREIGN_CALL, node, given.all, name, lost=tuple(getattr(node, "args", ())))
+        return Value(Kind.UNKNOWN, lost=lost, ref=Foreign(name), node=node)
+
+    def call_Foreign(self, value: Value, ref: Foreign, given: Arguments, node: ast.AST) -> Value:
+        return self.foreign(ref.name, given, node).with_(lost=self.cut(How.FOREIGN_CALL, node, given.all, ref.name) | value.lost)
 
     def call_python_library(self, name: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         if name == "functools.partial" and given.args:
@@ -506,6 +516,8 @@ class Library(Calls):
                 if isinstance(part.ref, (Sequence, Mapping)):
                     continue
                 if isinstance(part.ref, (Var, WeightOf)):
+                    if isinstance(part.ref, Var):
+                        part.ref.trainable = True
                     continue
                 # a value is watched by its identity, so that only this value counts, not the name
                 source = Source(self.text(node.args[0]) if isinstance(node, ast.Call) and node.args else "watched", self.spot(node))
@@ -698,6 +710,9 @@ class Library(Calls):
         lost = NO_LOST
         if tail in ("full", "full_like") and len(given.args) > 1:
             lost = self.cut(How.NUMPY_CALL, node, given.args[1:2], "np." + tail)
+        kind = given.get(1 if "_like" not in tail else 9, "dtype")
+        if kind is not None and isinstance(kind.ref, Api) and kind.ref.name in ("builtins.object", "numpy.object_"):
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR)), node=node)  # holds the tensors themselves
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = Buffer("numpy", self.spot(node))

@@ -45,6 +45,7 @@ _V2 = re.compile(rb"GradientTape|tf\.function|enable_eager|\.fit\s*\(")
 #: a module that can have to do with gradients
 _MATTERS = re.compile(rb"\b(?:tensorflow|keras|numpy|math|scipy)\b|\btf\.|^\s*(?:from \.|class |def )", re.M)
 MOST_MODULES = 12
+MOST_FOR_IMPORT = 6_000
 
 
 def may_hold_findings(data: bytes) -> bool:
@@ -217,8 +218,18 @@ class Analysis(Targets):
             except UnreadableDocument:
                 return None
             state = self.enter(document, name or document.filename)
-            self.run_module(state)
+            self.run_imported(state)
         return Value(Kind.OBJECT, ref=state.scope)
+
+    def run_imported(self, state: ModuleState) -> None:
+        """Runs a module that was imported, on a budget of its own."""
+        mine, self.budget = self.budget, min(self.budget, MOST_FOR_IMPORT)
+        start = self.budget
+        try:
+            self.run_module(state)
+        except BudgetSpent:
+            pass
+        self.budget = mine - (start - max(self.budget, 0))
 
     def enter(self, document: Document, name: str) -> ModuleState:
         state = ModuleState(name, document)

@@ -129,7 +129,7 @@ HOW_OF = {
     **dict.fromkeys(SAMPLED, How.SAMPLED),
 }
 
-FOREIGN = ("scipy", "sklearn", "PIL", "cv2", "pandas", "skimage", "librosa", "torch", "jax", "matplotlib")
+FOREIGN = ("statistics", "h5py", "scipy", "sklearn", "PIL", "cv2", "pandas", "skimage", "librosa", "torch", "jax", "matplotlib")
 UNREPARAMETERISED = frozenset(
     """Categorical OneHotCategorical Bernoulli Binomial Multinomial Poisson Geometric NegativeBinomial
     PlackettLuce Empirical FiniteDiscrete ExpRelaxed_off DirichletMultinomial Zipf Skellam""".split()

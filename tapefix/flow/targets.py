@@ -163,6 +163,7 @@ class Targets(Keras):
             if isinstance(source, (Layer, Instance)):
                 alive |= self.reach(source)
         wanted = sources or None
+        always = {d.source for d in whole.live if not d.conditional and d.source in alive}
         late = {d.source for d in whole.live} - alive
         strong: list[Lost] = []
         weak: list[Lost] = []
@@ -177,6 +178,10 @@ class Targets(Keras):
             recorded = tape is None or tape in lost.tapes or ANY_TAPE in lost.tapes
             written = lost.site.variable
             own = written is not None and wanted is not None and written in wanted and getattr(written, "trainable", True)
+            if lost.choice:
+                if recorded and not lost.weak and not self.is_alive(source, always):
+                    strong.append(lost)
+                continue
             if recorded and not lost.weak and not own:
                 strong.append(lost)
             elif wanted is not None and exact and not self.is_alive(source, alive) and (recorded or source not in late):
@@ -191,7 +196,9 @@ class Targets(Keras):
         for lost in weak:
             if lost.source not in told:
                 by_source.setdefault(lost.source, []).append(lost)
-        for group in by_source.values():
+        for source, group in by_source.items():
+            if any(x.site.how is not How.STOPPED for x in group):
+                group = by_source[source] = [x for x in group if x.site.how is not How.STOPPED]
             for lost in sorted(group, key=lambda x: (x.site.how is How.STOPPED, getattr(x.site.spot.node, "lineno", 0)))[:MOST_WEAK]:
                 self.report(lost, seen, partial=False)
                 told.add(lost.source)

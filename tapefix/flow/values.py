@@ -74,6 +74,7 @@ class Dep:
     source: Source
     tapes: frozenset[Tape]
     spot: Spot
+    conditional: bool = False  # only one of two branches uses the source
     #: the frames that were active at the read and their statements, outermost first
     trail: tuple[tuple[Any, Spot], ...] = field(default=(), compare=False)
 
@@ -101,12 +102,13 @@ class Lost:
     tapes: frozenset[Tape]
     weak: bool = False
     direct: bool = False  # a trained Variable itself is the threshold or index: nobody means it to be a constant
+    choice: bool = False  # what a branch on data or chance leaves out: a cut where nothing else uses the source
     past: frozenset[int] = field(default=frozenset(), compare=False)  # the named values that it came from
 
     def weakened(self) -> Lost:
         if self.weak or self.direct:
             return self
-        return Lost(self.site, self.source, self.tapes, True, False, self.past)
+        return Lost(self.site, self.source, self.tapes, True, False, self.choice, self.past)
 
 
 NO_DEPS: frozenset[Dep] = frozenset()
@@ -228,6 +230,13 @@ def same(first: Value, second: Value) -> bool:
 @dataclass(eq=False)
 class Api:
     """Something of a library, by its full dotted name: `tensorflow.reduce_mean`."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Foreign:
+    """An object of another library, or one of its methods: whatever it is given leaves TensorFlow."""
 
     name: str
 
