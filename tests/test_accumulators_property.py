@@ -8,6 +8,7 @@ gradient of the second.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,7 +79,7 @@ class Recipe:
         call = "fill" if self.content == "full" else self.content
         return f"tf.Variable(tf.cast(tf.{call}({shape}{number}), tf.{self.source_dtype}))"
 
-    def loops(self, write) -> list[str]:
+    def loops(self, write: Callable[[], list[str]]) -> list[str]:
         lines: list[str] = []
         pad = "    "
         for depth, header in enumerate(self.headers):
@@ -226,8 +227,7 @@ def test_rewritten_programs_keep_their_value_and_have_the_references_gradient(re
     new_value, gradient = run(after, x)
     assert new_value == pytest.approx(value, rel=2e-5, abs=1e-5), after
     assert new_value == pytest.approx(wanted_value, rel=2e-5, abs=1e-5), after
-    if wanted is None:
-        assert gradient is None
+    if gradient is None:  # only slots that were never written are read
+        assert wanted is None or not wanted.any(), after
         return
-    assert gradient is not None, after
     np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-5, err_msg=after)
