@@ -52,6 +52,7 @@ def compose(finding: Finding, reading: Reading, workspace: Workspace, tools: Too
         known = {moved for mark in known if (moved := _moved(mark, edits))}
         fresh = [f for one in readings for f in one.findings if _mark(f, there) not in known]
         fixable = next((f for f in fresh if f.fix is not None and tools.selection.wants(f.code)), None)
+        fixable = fixable or _mend(readings, known)
         if fixable is None:
             problem = _remains(fresh, tools) or _misused(readings, known)
             return Refusal(problem) if problem else _composed(links, workspace, there, files)
@@ -62,7 +63,10 @@ def compose(finding: Finding, reading: Reading, workspace: Workspace, tools: Too
             )
         texts.add(state)
         links.append(fixable)
-        here, now = there, next(one for one in readings if fixable in one.findings)
+        here, now = (
+            there,
+            next(one for one in readings if fixable in one.findings or fixable in dict(one.mends).values()),
+        )
 
 
 def _marks(reading: Reading, workspace: Workspace) -> set[Mark]:
@@ -110,6 +114,15 @@ def _misused(readings: Iterable[Reading], known: set[Mark]) -> str:
             if _misuse_mark(misuse) not in known:
                 return f"after the repair line {misuse.row} would no longer work: {misuse.message}"
     return ""
+
+
+def _mend(readings: Iterable[Reading], known: set[Mark]) -> Finding | None:
+    """The repair of a use that the rewrites so far have broken."""
+    for reading in readings:
+        for misuse, repair in reading.mends:
+            if _misuse_mark(misuse) not in known and repair.fix is not None:
+                return repair
+    return None
 
 
 def _state(workspace: Workspace, files: set[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tapefix.documents.document import Edit, Place
 
 if TYPE_CHECKING:
-    from tapefix.flow import Cut, How, Model
+    from tapefix.flow import Cut, How, Misuse, Model
 
 
 class Applicability(str, enum.Enum):
@@ -80,6 +80,8 @@ class Codemod:
     speaks_for: ClassVar[frozenset[How]] = frozenset()
     #: why the gradient dies there, one sentence
     why: ClassVar[str] = ""
+    #: how a hard gate is made differentiable: "straight-through" or "soft" ([tool.tapefix.gates] threshold)
+    threshold: str = "straight-through"
 
     def find(self, model: Model) -> Iterator[Finding]:
         """The rule's findings of the document and the modules it imports, each with a fix or the reason for none."""
@@ -94,6 +96,13 @@ class Codemod:
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         """The rewrite of one cut, or why there is none."""
         raise NotImplementedError
+
+    def mend(self, model: Model, misuse: Misuse) -> Finding | None:
+        """The repair of a use that a rewrite has broken, such as an ndarray method on what became a tensor.
+
+        Asked only within a chain of repairs, and only about what was not broken before.
+        """
+        return None
 
     def message(self, model: Model, cut: Cut) -> str:
         """What is cut, in a few words."""

@@ -46,6 +46,7 @@ class Reading:
     document: Document
     findings: tuple[Finding, ...] = ()
     misuses: tuple[Misuse, ...] = ()
+    mends: tuple[tuple[Misuse, Finding], ...] = ()
     skipped: str = ""
     crashes: tuple[str, ...] = ()
 
@@ -89,8 +90,15 @@ def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
                 findings.setdefault(order(finding), finding)
         except Exception as error:
             crashes.append(_crash(codemod.code, document, error))
-    misuses = tuple(_misuse(workspace, spot.spot, spot.message) for spot in model.misuses)
-    return Reading(document, tuple(sorted(findings.values(), key=order)), misuses, crashes=tuple(crashes))
+    misuses, mends = [], []
+    for found in model.misuses:
+        misuse = _misuse(workspace, found.spot, found.message)
+        misuses.append(misuse)
+        repair = next((f for codemod in tools.codemods if (f := codemod.mend(model, found)) is not None), None)
+        if repair is not None:
+            mends.append((misuse, repair))
+    ordered = tuple(sorted(findings.values(), key=order))
+    return Reading(document, ordered, tuple(misuses), tuple(mends), crashes=tuple(crashes))
 
 
 def _misuse(workspace: Workspace, spot: object, message: str) -> Misuse:

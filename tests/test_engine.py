@@ -84,6 +84,12 @@ def test_a_repair_that_leaves_a_use_that_no_longer_works_is_not_offered():
     assert finding.outcome.reason == "after the repair line 1 would no longer work: a tensor has no tolist()"
 
 
+def test_a_broken_use_that_a_rule_can_mend_is_part_of_the_repair():
+    (finding,) = check("y = np.exp(x).item()\n").findings
+    assert finding.fix.message == "tf.exp in place of np.exp; then the tensor itself"
+    assert fix("y = np.exp(x).item()\n")[0] == "y = tf.exp(x)\n"
+
+
 def test_a_use_that_never_worked_is_no_obstacle():
     text = "z = tf.exp(x).tolist()\ny = np.exp(x)\n"
     assert fix(text)[0] == "z = tf.exp(x).tolist()\ny = tf.exp(x)\n"

@@ -16,6 +16,8 @@ from tapefix.flow.facts import Spot
 from tapefix.reading import Tools
 from tapefix.selection import Selection
 
+METHODS = ("tolist", "item")
+
 
 @dataclass(frozen=True)
 class ToyMisuse:
@@ -38,12 +40,12 @@ class ToyModel:
 
     @property
     def misuses(self) -> Iterator[ToyMisuse]:
-        """`.tolist()` works on an array and not on a tensor."""
+        """`.tolist()` and `.item()` work on an array and not on a tensor."""
         for document in self.documents:
             for node in ast.walk(document.tree):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "tolist":
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
                     if document.source(node.func.value).startswith("tf."):
-                        yield ToyMisuse(Spot(document.filename, node), "a tensor has no tolist()")
+                        yield ToyMisuse(Spot(document.filename, node), f"a tensor has no {node.func.attr}()")
 
     def explain(self, row: int) -> list[str]:
         return [f"row {row} of {self.document.rows}"]
@@ -109,6 +111,23 @@ class Wrong(_Renamed):
     code, name, function, replacement = "TOY106", "plus", "tf.add", "tf.subtract"
 
 
+class Item(Codemod):
+    """Mends `.item()`: a tensor of one element is good as it is."""
+
+    code, name = "TOY301", "item"
+
+    def find(self, model):
+        yield from ()
+
+    def mend(self, model, misuse):
+        if "item" not in misuse.message:
+            return None
+        document, call = model.document, misuse.spot.node
+        edit = Edit(document.filename, document.span(call.func.value)[1], document.span(call)[1], "")
+        fix = Fix(Applicability.SAFE, "the tensor itself", (edit,))
+        return Finding(self.code, self.name, "no item()", "a tensor has none", document.place(call), fix)
+
+
 class Refused(Codemod):
     code, name = "TOY201", "numpy-fft"
 
@@ -133,7 +152,7 @@ class Crashing(Codemod):
         yield from ()
 
 
-RULES = (Exp(), Mean(), Broken(), Stubborn(), Endless(), Wrong(), Refused(), Crashing())
+RULES = (Exp(), Mean(), Broken(), Stubborn(), Endless(), Wrong(), Refused(), Item(), Crashing())
 
 
 def tools(**settings) -> Tools:
