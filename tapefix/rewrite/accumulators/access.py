@@ -150,7 +150,7 @@ def _write(use: Use, syntax: Syntax) -> Write | Unknown:
     parent = syntax.parent(access.node)
     match parent:
         case ast.Assign(targets=[target], value=value) if target is access.node:
-            return Write(use, "item", "set", access, value)
+            return Write(use, "whole" if access.whole else "item", "set", access, value)
         case ast.Assign():
             return Unknown(use, "it is written together with other targets")
         case ast.AugAssign(op=op, value=value) if type(op) in _AUGMENTED:

@@ -7,6 +7,7 @@ one document's tree alone and says None where that is not enough.
 from __future__ import annotations
 
 import ast
+import functools
 from typing import Protocol
 
 from tapefix.rewrite.accumulators.dims import Dims, shape_owner
@@ -369,51 +370,85 @@ class SyntaxFacts:
                 return all(self.is_position(e, depth) for e in elts)
             case ast.List(elts=elts) | ast.Tuple(elts=elts), [place]:
                 return all(isinstance(e, ast.Tuple) and place < len(e.elts) and self.is_position(e.elts[place], depth) for e in elts)
-            case ast.Name(), _:
+            case ast.Call(func=ast.Attribute(attr="array" | "asarray" | "constant"), args=[inner, *_]), []:
+                return self._gives_positions(inner, path, depth)
+            case ast.Call(func=ast.Attribute(attr="randint" | "integers")), []:
+                size = next((k.value for k in iterable.keywords if k.arg == "size"), None) or (iterable.args[2:] or [None])[0]  # type: ignore[attr-defined]
+                return isinstance(size, ast.Constant | ast.Name)
+            case ast.Name(), _ if depth:
                 value = self.dims.single_value(iterable)
-                return value is not None and self._gives_positions(value, path, depth)
+                if value is not None:
+                    return self._gives_positions(value, path, depth - 1)
+                _, bindings = self.syntax.visible(iterable.id, iterable)
+                if len(bindings) == 1 and isinstance(bindings[0], ast.arg):
+                    given = self._given(bindings[0])
+                    return bool(given) and all(g is not None and self._gives_positions(g, path, depth - 1) for g in given)
         return False
 
     def _position_argument(self, argument: ast.AST, depth: int) -> bool:
         """Whether every call in the document gives a position for a function's argument."""
         assert isinstance(argument, ast.arg)
+        given = self._given(argument)
+        return bool(given) and all(value is not None and self.is_position(value, depth) for value in given)
+
+    def _given(self, argument: ast.arg) -> list[ast.expr | None]:
+        """What the calls in the document give for a function's argument; None for a call where that is not seen."""
         function = next(a for a in self.syntax.ancestors(argument) if isinstance(a, Function))
         if isinstance(function, ast.Lambda):
-            return False
+            return [None]
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-        method = bool(names) and names[0] in ("self", "cls")
         if argument.arg not in names:
-            return False
-        place = names.index(argument.arg) - method
-        given = []
+            return [None]
+        called = function.name
+        place = names.index(argument.arg)
+        if names[0] in ("self", "cls"):
+            place -= 1
+        if called == "__init__":
+            owner = self.syntax.parent(function)
+            called = owner.name if isinstance(owner, ast.ClassDef) else called
+        given: list[ast.expr | None] = []
         for call in ast.walk(self.syntax.tree):
-            if isinstance(call, ast.Call) and (dotted(call.func) or "").split(".")[-1] == function.name:
+            if isinstance(call, ast.Call) and (dotted(call.func) or "").split(".")[-1] == called:
                 value = next((k.value for k in call.keywords if k.arg == argument.arg), None)
-                if value is None and place < len(call.args):
+                if value is None and 0 <= place < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args):
                     value = call.args[place]
-                if value is None or not self.is_position(value, depth):
-                    return False
                 given.append(value)
-        return bool(given)
+        return given
 
     # loops and effects
 
     def traced(self, node: ast.AST) -> bool:
-        return any(
-            isinstance(above, ast.FunctionDef)
-            and (above.name == "call" or any(_is_tf_function(d) for d in above.decorator_list))
-            for above in self.syntax.ancestors(node)
+        return self._converted(node) or any(
+            isinstance(above, ast.FunctionDef) and above.name == "call" for above in self.syntax.ancestors(node)
         )
 
     def graph_loop(self, loop: Loop) -> bool:
         return self._converted(loop) and isinstance(loop, ast.For) and self._runs_in_graph(loop.iter)
 
-    def _converted(self, loop: Loop) -> bool:
-        """Whether AutoGraph sees the code around: a function below `@tf.function` (nested ones go along)."""
-        return any(
-            isinstance(above, ast.FunctionDef) and any(_is_tf_function(d) for d in above.decorator_list)
-            for above in self.syntax.ancestors(loop)
-        )
+    def _converted(self, node: ast.AST) -> bool:
+        """Whether AutoGraph sees the code around: a function below `@tf.function`, or one that such a function calls.
+
+        Keras calls a layer's `call` without converting it, so the way ends there."""
+        return any(above in self._in_graph for above in self.syntax.ancestors(node))
+
+    @functools.cached_property
+    def _in_graph(self) -> set[ast.AST]:
+        functions = [n for n in self.syntax.order if isinstance(n, ast.FunctionDef)]
+        found: set[ast.AST] = {f for f in functions if any(_is_tf_function(d) for d in f.decorator_list)}
+        wrapped = {
+            _last_name(call.args[0])
+            for call in self.syntax.order
+            if isinstance(call, ast.Call) and _is_tf_function(call.func) and call.args
+        }
+        found |= {f for f in functions if f.name in wrapped}
+        waiting = list(found)
+        while waiting:
+            function = waiting.pop()
+            called = {_last_name(call.func) for call in ast.walk(function) if isinstance(call, ast.Call)}
+            new = [f for f in functions if f.name in called and f.name != "call" and f not in found]
+            found |= set(new)
+            waiting += new
+        return found
 
     def _runs_in_graph(self, iterable: ast.expr) -> bool:
         if not isinstance(iterable, ast.Call):
@@ -446,6 +481,10 @@ class SyntaxFacts:
 
 
 _PURE_TENSOR_CALLS = _REDUCTIONS | _SAME_RANK | {"zeros", "ones", "fill", "full", "shape", "size", "get_shape", "as_list", "reshape", "transpose", "expand_dims", "squeeze"}
+
+
+def _last_name(node: ast.expr) -> str:
+    return (dotted(node) or "").split(".")[-1]
 
 
 def _is_tf_function(decorator: ast.expr) -> bool:

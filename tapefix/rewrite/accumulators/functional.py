@@ -10,7 +10,7 @@ import ast
 
 from tapefix.rewrite import names
 from tapefix.rewrite.accumulators import guards
-from tapefix.rewrite.accumulators.access import At, Element, Fancy, NewAxis, Rest, Span, Write, leading
+from tapefix.rewrite.accumulators.access import At, Element, Fancy, NewAxis, Read, Rest, Span, Write, leading
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
 from tapefix.rewrite.accumulators.reads import as_tensor
@@ -44,20 +44,93 @@ def plan_functional(job: Job, edits: EditSet) -> Plan:
     holds_floats(job)
     guards.every_use_is_known(job)
     guards.not_a_source(job)
-    guards.used_in_one_function_by_one_name(job)
     guards.not_aliased(job)
-    kind, name = job.holder
-    if kind == "name":
-        guards.bound_once(job, name)
-    elif job.facts.traced(job.made.call):
-        raise NotProven(f"`{name}` is kept in an attribute while a graph is traced")
+    if job.holder[0] == "attribute":
+        _held_by_an_attribute(job)
+    elif job.kept_in_a_container:
+        _written_as_elements(job)
+    else:
+        _held_by_names(job, edits)
     edits.replace(job.made.call, first_tensor(job, edits))
     for write in job.writes:
+        name = job.source(write.use.spot.node)
         template, parts = updated(job, edits, write, name)
         edits.rewrite_statement(write.statement, f"{name} = {template}", **parts)
     for read in job.reads:
         as_tensor(job, edits, read)
     return Plan(Applicability.SAFE, (), "make a new tensor at each write and bind it to the name", Rung.FUNCTIONAL)
+
+
+def _held_by_an_attribute(job: Job) -> None:
+    """Every write names the attribute, so that binding the attribute anew is seen by all; and no graph outlives its trace."""
+    for use in job.own_uses:
+        node = use.use.spot.node
+        if not isinstance(node, ast.Attribute):
+            raise NotProven(f"`{job.name}` has a second name, `{ast.unparse(node)}`, on line {job.line(node)}")
+        if isinstance(use, Write) and job.facts.traced(node) and not _made_in_the_same_function(job, use):
+            raise NotProven(f"`{job.name}` is written on line {job.line(node)} while a graph is traced, and outlives it")
+
+
+def _written_as_elements(job: Job) -> None:
+    """The buffer is an element of a container, and every write names it as such, so that it can be bound anew there."""
+    for write in job.writes:
+        node = write.use.spot.node
+        if not isinstance(node, ast.Subscript):
+            raise NotProven(f"`{ast.unparse(node)}` on line {job.line(node)} is one of several arrays in a container")
+        if job.facts.traced(node) and not _made_in_the_same_function(job, write):
+            raise NotProven(f"`{ast.unparse(node)}` is written on line {job.line(node)} while a graph is traced")
+
+
+def _made_in_the_same_function(job: Job, use: Write) -> bool:
+    return job.function_scope(use.use.spot.node) is job.function_scope(job.made.call)
+
+
+def _held_by_names(job: Job, edits: EditSet) -> None:
+    """One local name; a function that gets the buffer as an argument returns what it made of it."""
+    name = guards.held_by_one_local_name(job)
+    home = job.function_scope(job.made.call)
+    helpers: dict[ast.FunctionDef, list[Read]] = {}
+    for read in job.own_reads:
+        helper = job.handed_to(read)
+        if helper is not None:
+            helpers.setdefault(helper, []).append(read)
+    for use in job.own_uses:
+        node = use.use.spot.node
+        scope = job.function_scope(node)
+        if scope is not home and scope not in helpers:
+            raise NotProven(f"`{job.name}` is also used by another function, on line {job.line(node)}")
+        if scope is home and ast.unparse(node) != name:
+            raise NotProven(f"`{job.name}` has a second name, `{ast.unparse(node)}`, on line {job.line(node)}")
+    guards.bound_once(job, name)
+    for helper, reads in helpers.items():
+        returns_its_argument(job, edits, helper, reads)
+
+
+def returns_its_argument(job: Job, edits: EditSet, helper: ast.FunctionDef, reads: list[Read]) -> None:
+    """Lets a function that fills an argument return it, and its callers bind the result. Raises NotProven."""
+    calls = [c for c in ast.walk(job.syntax.tree) if isinstance(c, ast.Call) and _called(c) == helper.name]
+    handed = {job.syntax.statement(read.use.spot.node): read for read in reads}
+    names = {ast.unparse(u.use.spot.node) for u in job.own_uses if job.function_scope(u.use.spot.node) is helper}
+    if len(names) != 1:
+        raise NotProven(f"`{helper.name}` (line {job.line(helper)}) knows the buffer by several names")
+    name = names.pop()
+    for node in ast.walk(helper):
+        if isinstance(node, ast.Return) or isinstance(node, ast.Yield | ast.YieldFrom):
+            raise NotProven(f"`{helper.name}` already returns a value on line {job.line(node)}")
+    for call in calls:
+        statement = job.syntax.statement(call)
+        if statement not in handed or not (isinstance(statement, ast.Expr) and statement.value is call):
+            raise NotProven(f"`{helper.name}` is called on line {job.line(call)} in another way")
+    for binding in job.syntax.bindings(name, helper):
+        if not isinstance(binding, ast.arg):
+            raise NotProven(f"`{name}` is bound again on line {job.line(binding)}")
+    edits.insert_after(helper.body[-1], f"return {name}")
+    for statement, read in handed.items():
+        edits.replace_statement(statement, f"{job.source(read.use.spot.node)} = {job.source(statement)}")
+
+
+def _called(call: ast.Call) -> str:
+    return (dotted(call.func) or "").split(".")[-1]
 
 
 def first_tensor(job: Job, edits: EditSet) -> str:
@@ -72,6 +145,10 @@ def first_tensor(job: Job, edits: EditSet) -> str:
             return f"{tf}.cast({source}, {job.source(written)})"
         tensor = isinstance(made.array, ast.Call) and source.startswith(f"{tf}.")
         return source if tensor else f"{tf}.convert_to_tensor({source})"
+    if made.like is not None and made.array is made.core and not made.dtype_written and source.split("(")[0].endswith("_like"):
+        kind = "ones_like" if made.content == "ones" else "zeros_like"
+        if made.content != "full":
+            return f"{tf}.{kind}({job.source(made.like)})"
     if made.dtype == "float32":
         return _float32(job, tf)
     if made.dtype_written or speaks_of_other_floats(job.document):
@@ -118,11 +195,12 @@ def updated(job: Job, edits: EditSet, write: Write, name: str, typed: str = "") 
     if write.form == "fill":
         tf = job.tf(edits, write.statement)
         return f"{tf}.fill({tf}.shape({name}), {tf}.cast({{value}}, {name}.dtype))", {"value": write.value}
-    if write.access.whole and (write.form == "whole" or job.facts.rank(write.value) is None or write.operation != "set"):
+    if write.access.whole:
         return _whole(job, edits, write, name, typed or name)
     positions = _scatter_positions(job, write)
     if positions is not None and write.operation == "set":
-        value, parts = slot_value(job, edits, write, list(range(len(positions))))
+        now = job.source(write.access.node).replace(job.source(write.use.spot.node), name, 1)
+        value, parts = slot_value(job, edits, write, list(range(len(positions))), now)
         tf = job.tf(edits, write.statement)
         parts |= {f"at{k}": position for k, position in enumerate(positions)}
         index = ", ".join(f"{{at{k}}}" for k in range(len(positions)))
@@ -135,9 +213,11 @@ def _whole(job: Job, edits: EditSet, write: Write, name: str, typed: str) -> Tem
     if write.operation != "set":
         return f"{name} {_SIGNS[write.operation]} {{value}}", {"value": write.value}
     tf = job.tf(edits, write.statement)
-    if write.form == "whole":
+    if write.call is not None:
         plain = "{value}" if _is_tensor(write.value, job) else f"{tf}.convert_to_tensor({{value}}, {typed}.dtype)"
         return plain, {"value": write.value}
+    if job.facts.rank(write.value) == 0 and job.facts.is_number(write.value):
+        return f"{tf}.fill({tf}.shape({name}), {tf}.cast({{value}}, {name}.dtype))", {"value": write.value}
     return f"{tf}.broadcast_to({{value}}, {tf}.shape({name}))", {"value": write.value}
 
 
@@ -197,8 +277,6 @@ def _by_function(job: Job, edits: EditSet, write: Write, name: str) -> Template:
     )
     if arrays and job.facts.traced(write.statement):
         raise NotProven(f"line {job.line(write.statement)} writes by an index that may be an array, inside a graph")
-    if arrays and write.operation != "set":
-        raise NotProven(f"line {job.line(write.statement)} adds by an index that may be an array and repeat itself")
     function = with_value_function(job, edits, arrays)
     index = ", ".join(_element_text(job, e) for e in write.access.index)
     if len(write.access.index) > 1:

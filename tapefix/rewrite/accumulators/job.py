@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tapefix.documents.document import Document
-from tapefix.flow.facts import Buffer
+from tapefix.flow.facts import Buffer, Role
 from tapefix.rewrite import imports
 from tapefix.rewrite.accumulators.access import Read, Unknown, Write, uses_of
 from tapefix.rewrite.accumulators.dims import Dims
@@ -39,7 +39,26 @@ class Job:
         dims = Dims(syntax)
         call = buffer.made.node
         assert isinstance(call, ast.expr)
-        return cls(document, syntax, dims, facts, buffer, made_by(call, buffer.maker, dims), uses_of(buffer, syntax))
+        job = cls(document, syntax, dims, facts, buffer, made_by(call, buffer.maker, dims), [])
+        job.uses = uses_of(job._seen_as_elements() if job.holder[0] == "element" else buffer, syntax)
+        return job
+
+    def _seen_as_elements(self) -> Buffer:
+        """The buffer with the uses of the container that holds it told as uses of its element: `b["x"]` for `b`."""
+        moved = Buffer(self.buffer.maker, self.buffer.made, escapes=self.buffer.escapes)
+        nodes = {use.spot.node for use in self.buffer.uses}
+        for use in self.buffer.uses:
+            node = use.spot.node
+            above = self.syntax.parent(node)
+            container = isinstance(node, ast.Name | ast.Attribute) and not self._is_element(node)
+            if container and isinstance(above, ast.Subscript) and above.value is node:
+                if above in nodes and use.role is not Role.WRITE:
+                    continue
+                use = replace(use, spot=replace(use.spot, node=above))
+            moved.uses = [u for u in moved.uses if u.spot.node is not use.spot.node or use.role is not Role.WRITE]
+            if not any(u.spot.node is use.spot.node for u in moved.uses):
+                moved.uses.append(use)
+        return moved
 
     @property
     def writes(self) -> list[Write]:
@@ -95,8 +114,14 @@ class Job:
         if not isinstance(node, ast.Name):
             return False
         _, bindings = self.syntax.visible(node.id, node)
-        loops = (self.syntax.statement(b) for b in bindings if isinstance(b, ast.Name))
-        return bool(bindings) and all(isinstance(loop, ast.For) for loop in loops)
+        return bool(bindings) and all(self._runs_over(binding) for binding in bindings)
+
+    def _runs_over(self, binding: ast.AST) -> bool:
+        """Whether a name is bound by a loop or comprehension, which takes it out of a container."""
+        above = self.syntax.parent(binding)
+        while isinstance(above, ast.Tuple | ast.List):
+            binding, above = above, self.syntax.parent(above)
+        return isinstance(above, ast.For | ast.comprehension) and above.target is binding
 
     @functools.cached_property
     def maker_statement(self) -> ast.stmt:
@@ -124,8 +149,16 @@ class Job:
         return "element", ast.unparse(target) if target is not None else ""
 
     @property
+    def kept_in_a_container(self) -> bool:
+        """Whether the buffer is made as an element of a list or dict."""
+        parent = self.syntax.parent(self.made.call)
+        return self.holder[0] == "element" and isinstance(parent, ast.List | ast.Dict | ast.ListComp | ast.DictComp)
+
+    @property
     def name(self) -> str:
         """The buffer as a person would call it."""
+        if not self.holder[1] and self.writes:
+            return ast.unparse(self.writes[0].use.spot.node)
         return self.holder[1] or f"the array made on line {self.made.call.lineno}"
 
     def handed_to(self, read: Read) -> ast.FunctionDef | None:
@@ -206,6 +239,12 @@ class Job:
         return [self.source(size) for size in self.made.shape[fixed:]]
 
     def _same_there(self, node: ast.expr, at: ast.stmt) -> None:
+        home = self.function_scope(self.made.call)
+        for name in names_read(node):
+            scope, bindings = self.syntax.visible(name, self.made.call)
+            elsewhere = self.function_scope(at) is not home and scope is not None and scope is not self.syntax.tree
+            if elsewhere or any(isinstance(self.syntax.parent(b), ast.comprehension) for b in bindings):
+                raise NotProven(f"`{name}`, in the shape of `{self.name}`, means nothing on line {self.line(at)}")
         if not self.facts.pure(node):
             raise NotProven(f"the size `{self.source(node)}` (line {self.line(node)}) can't be computed a second time")
         again = self.rebound_between(node, self.made.call, at)

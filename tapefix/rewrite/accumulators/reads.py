@@ -44,73 +44,84 @@ def _gathered(job: Job, edits: EditSet, read: Read) -> None:
 
 
 def _surroundings(job: Job, edits: EditSet, node: ast.expr) -> None:
-    """The attribute, method or constant that takes the value of `node`."""
-    parent = job.syntax.parent(node)
-    match parent:
-        case ast.Attribute(value=value, attr=attr) if value is node:
-            _attribute(job, edits, parent, attr)
-        case ast.Call(func=func, args=[first, *rest], keywords=keywords) if first is node and dotted(func) in _CONSTANT:
-            dtype = rest[0] if rest else next((k.value for k in keywords if k.arg == "dtype"), None)
-            if any(k.arg == "shape" for k in keywords):
-                return
-            if dtype is None:
-                edits.rewrite(parent, "{inner}", inner=node)
-            else:
-                tf = job.tf(edits, node)
-                edits.rewrite(parent, tf + ".cast({inner}, {dtype})", inner=node, dtype=dtype)
+    """What takes the value of `node`, as far as it stays an array: attributes, methods, arithmetic, constants around it."""
+    following: ast.expr | None = node
+    while following is not None:
+        node, following = following, None
+        parent = job.syntax.parent(node)
+        match parent:
+            case ast.Attribute(value=value, attr=attr) if value is node:
+                following = _attribute(job, edits, parent, attr)
+            case ast.BinOp() | ast.UnaryOp(op=ast.USub()):
+                following = parent
+            case ast.Subscript(value=value) if value is node:
+                following = parent
+            case ast.Call(func=func, args=[first, *rest], keywords=keywords) if first is node and dotted(func) in _CONSTANT:
+                dtype = rest[0] if rest else next((k.value for k in keywords if k.arg == "dtype"), None)
+                if any(k.arg == "shape" for k in keywords):
+                    return
+                if dtype is None:
+                    edits.rewrite(parent, "{inner}", inner=node)
+                else:
+                    tf = job.tf(edits, node)
+                    edits.rewrite(parent, tf + ".cast({inner}, {dtype})", inner=node, dtype=dtype)
 
 
-def _attribute(job: Job, edits: EditSet, node: ast.Attribute, attr: str) -> None:
-    tf = job.tf(edits, node)
+def _attribute(job: Job, edits: EditSet, node: ast.Attribute, attr: str) -> ast.expr | None:
+    """Rewrites an attribute or method; returns the expression whose value is an array again, if it is one."""
     call = job.syntax.parent(node)
     method = call if isinstance(call, ast.Call) and call.func is node else None
     inner = node.value
     if attr in _SAME_ON_TENSORS:
-        return
-    if method is None:
-        match attr:
-            case "T":
-                edits.rewrite(node, tf + ".transpose({inner})", inner=inner)
-                return
-            case "size":
-                edits.rewrite(node, tf + ".size({inner})", inner=inner)
-                return
-        raise NotProven(f"line {job.line(node)} reads `.{attr}`, which a tensor doesn't have")
-    if attr in ("copy", "value", "read_value", "__array__") and not method.args:
+        return None
+    tf = job.tf(edits, node)
+    if method is not None:
+        return _method(job, edits, tf, node, method)
+    match attr:
+        case "T":
+            edits.rewrite(node, tf + ".transpose({inner})", inner=inner)
+            return node
+        case "size":
+            edits.rewrite(node, tf + ".size({inner})", inner=inner)
+            return None
+    raise NotProven(f"line {job.line(node)} reads `.{attr}`, which a tensor doesn't have")
+
+
+def _method(job: Job, edits: EditSet, tf: str, node: ast.Attribute, method: ast.Call) -> ast.expr | None:
+    inner, attr, args = node.value, node.attr, method.args
+    plain = not method.keywords
+    if attr in ("copy", "value", "read_value", "__array__") and not args:
         edits.rewrite(method, "{inner}", inner=inner)
-    elif attr in _REDUCED and all(k.arg in ("axis", "keepdims") for k in method.keywords) and len(method.args) < 2:
-        axis = method.args[0] if method.args else None
-        rest = "".join(f", {k.arg}={{{k.arg}}}" for k in method.keywords)
+    elif attr in _REDUCED and all(k.arg in ("axis", "keepdims") for k in method.keywords) and len(args) < 2:
         parts: dict[str, ast.AST | str] = {str(k.arg): k.value for k in method.keywords}
-        if axis is not None:
-            parts["axis"] = axis
-            rest = ", axis={axis}" + rest
+        if args:
+            parts["axis"] = args[0]
+        rest = "".join(f", {name}={{{name}}}" for name in sorted(parts))
         edits.rewrite(method, f"{tf}.{_REDUCED[attr]}({{inner}}{rest})", inner=inner, **parts)
-    elif attr == "astype" and len(method.args) == 1 and not method.keywords:
-        edits.rewrite(method, tf + ".cast({inner}, {dtype})", inner=inner, dtype=_dtype(job, method.args[0], tf))
-    elif attr == "reshape" and method.args and not method.keywords:
-        if len(method.args) == 1:
-            one = method.args[0]
-            shape = "{shape}" if not isinstance(one, ast.Constant | ast.UnaryOp) else "[{shape}]"
-            edits.rewrite(method, f"{tf}.reshape({{inner}}, {shape})", inner=inner, shape=one)
-        else:
-            names = [f"size{k}" for k in range(len(method.args))]
-            shape = ", ".join(f"{{{n}}}" for n in names)
-            edits.rewrite(method, f"{tf}.reshape({{inner}}, [{shape}])", inner=inner, **dict(zip(names, method.args)))
-    elif attr in ("flatten", "ravel") and not method.args and not method.keywords:
+    elif attr == "astype" and len(args) == 1 and plain:
+        edits.rewrite(method, tf + ".cast({inner}, {dtype})", inner=inner, dtype=_dtype(job, args[0], tf))
+    elif attr == "reshape" and args and plain:
+        names = [f"size{k}" for k in range(len(args))]
+        shape = "[" + ", ".join(f"{{{n}}}" for n in names) + "]"
+        if len(args) == 1 and not isinstance(args[0], ast.Constant | ast.UnaryOp):
+            shape = "{size0}"
+        edits.rewrite(method, f"{tf}.reshape({{inner}}, {shape})", inner=inner, **dict(zip(names, args)))
+    elif attr in ("flatten", "ravel") and not args and plain:
         edits.rewrite(method, tf + ".reshape({inner}, [-1])", inner=inner)
-    elif attr == "squeeze" and not method.args and not method.keywords:
+    elif attr == "squeeze" and not args and plain:
         edits.rewrite(method, tf + ".squeeze({inner})", inner=inner)
-    elif attr == "transpose" and not method.keywords:
-        perm = ", ".join(job.source(a) for a in method.args)
-        perm = f", [{perm}]" if len(method.args) > 1 else f", {perm}" if perm else ""
+    elif attr == "transpose" and plain:
+        perm = ", ".join(job.source(a) for a in args)
+        perm = f", [{perm}]" if len(args) > 1 else f", {perm}" if perm else ""
         edits.rewrite(method, f"{tf}.transpose({{inner}}{perm})", inner=inner)
-    elif attr in ("tolist", "item") and not method.args:
+    elif attr in ("tolist", "item") and not args:
         edits.rewrite(method, f"{{inner}}.numpy().{attr}()", inner=inner)
-    elif attr == "dot" and len(method.args) == 1:
-        edits.rewrite(method, tf + ".tensordot({inner}, {other}, 1)", inner=inner, other=method.args[0])
+        return None
+    elif attr == "dot" and len(args) == 1:
+        edits.rewrite(method, tf + ".tensordot({inner}, {other}, 1)", inner=inner, other=args[0])
     else:
         raise NotProven(f"line {job.line(node)} calls `.{attr}(...)`, which a tensor doesn't have")
+    return method
 
 
 def _dtype(job: Job, node: ast.expr, tf: str) -> str | ast.expr:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from tapefix.rewrite import imports
 from tapefix.rewrite.accumulators import guards
 from tapefix.rewrite.accumulators.access import At, Element, Read, Span, Write, single_axis
 from tapefix.rewrite.accumulators.job import Job
@@ -38,6 +39,8 @@ def plan_slots(job: Job, edits: EditSet) -> Plan:
     guards.not_a_source(job)
     guards.made_from_seen_content(job)
     guards.not_aliased(job)
+    if job.kept_in_a_container and all(isinstance(w.use.spot.node, ast.Subscript) for w in job.writes):
+        raise NotProven(f"`{job.name}` is an element of a container, where a tensor can take its place")
     layout = _layout(job)
     for write in job.writes:
         _index_is_python(job, write, layout)
@@ -225,7 +228,7 @@ def _rewrite_write(job: Job, edits: EditSet, write: Write, layout: Layout) -> No
     slot = f"{target}{_positions(job, write, layout)}"
     assert write.value is not None
     if write.operation == "set":
-        template, parts = slot_value(job, edits, write, layout.axes())
+        template, parts = slot_value(job, edits, write, layout.axes(), slot)
         if write.form == "item" and template == "{value}":
             edits.replace(write.access.node, slot)
         else:
@@ -245,19 +248,37 @@ def _positions(job: Job, use: Write | Read, layout: Layout) -> str:
 
 
 def _reset(job: Job, edits: EditSet, write: Write, layout: Layout, target: str) -> None:
-    """`v.assign(x)` and `a.fill(x)`, `a[:] = x`: every slot anew."""
-    tf = job.tf(edits, write.statement)
+    """`v.assign(x)`, `a.fill(x)`, `a[:] = x`: every slot anew."""
     assert write.value is not None
-    place = target if isinstance(write.use.spot.node, ast.Attribute) or _local(job) else f"{target}[:]"
-    if layout.depth == 1 and _is_like_itself(write):
+    place = target if isinstance(write.use.spot.node, ast.Attribute) else f"{target}[:]"
+    if write.operation != "set":
+        raise NotProven(f"line {job.line(write.statement)} changes all of `{job.name}` at once")
+    tf = job.tf(edits, write.statement)
+    if layout.depth == 1 and _is_like_itself(write) and isinstance(write.use.spot.node, ast.Attribute):
         like = write.value.func.attr  # type: ignore[attr-defined]
-        if isinstance(write.use.spot.node, ast.Attribute):
-            edits.rewrite_statement(write.statement, f"{place} = [{tf}.{like}(slot) for slot in {target}]")
-            return
-    if write.operation != "set" or write.form == "fill" or layout.depth > 1:
-        raise NotProven(f"line {job.line(write.statement)} writes `{job.name}` as a whole")
-    axis = f", axis={layout.axis}" if layout.axis else ""
-    edits.rewrite_statement(write.statement, f"{place} = {tf}.unstack({{value}}{axis})", value=write.value)
+        edits.rewrite_statement(write.statement, f"{place} = [{tf}.{like}(slot) for slot in {target}]")
+    elif job.facts.is_number(write.value):
+        filled = _filled(job, edits, write, layout, target)
+        edits.rewrite_statement(write.statement, f"{place} = {filled}", value=write.value)
+    elif layout.depth == 1 and write.call is not None and write.form == "whole":
+        axis = f", axis={layout.axis}" if layout.axis else ""
+        edits.rewrite_statement(write.statement, f"{place} = {tf}.unstack({{value}}{axis})", value=write.value)
+    else:
+        raise NotProven(f"line {job.line(write.statement)} writes all of `{job.name}` at once")
+
+
+def _filled(job: Job, edits: EditSet, write: Write, layout: Layout, target: str) -> str:
+    """Every slot set to one number, as a template over `{value}`."""
+    made = job.made
+    if made.rank is not None and made.rank == layout.depth:
+        text = "slot"
+        for _ in range(layout.depth - 1):
+            text = f"[{{value}} for _ in {text}]" if text == "slot" else f"[{text} for slot in slot]"
+        return f"[{{value}}] * len({target})" if layout.depth == 1 else f"[{text} for slot in {target}]"
+    if layout.depth > 1:
+        raise NotProven(f"line {job.line(write.statement)} writes all of `{job.name}` at once")
+    np = imports.add_import(edits, "numpy", "np", write.statement)
+    return f"[{np}.full_like(slot, {{value}}) for slot in {target}]"
 
 
 def _is_like_itself(write: Write) -> bool:

@@ -59,8 +59,11 @@ def holds_floats(job: Job) -> None:
         )
 
 
-def slot_value(job: Job, edits: EditSet, write: Write, axes: list[int]) -> tuple[str, dict[str, ast.AST | str]]:
+def slot_value(
+    job: Job, edits: EditSet, write: Write, axes: list[int], slot_now: str = ""
+) -> tuple[str, dict[str, ast.AST | str]]:
     """The written value as a template that has the shape of its slot; `axes` are those that the slot does not have.
+    `slot_now` is what the slot holds before, whose shape is taken where the sizes can't be named at that place.
 
     NumPy and Variables stretch a value of fewer axes and drop leading axes of size one; a value whose number of
     axes is not known is reshaped, which is right for the second and raises, rather than going wrong, for the first.
@@ -78,9 +81,14 @@ def slot_value(job: Job, edits: EditSet, write: Write, axes: list[int]) -> tuple
         return _shaped_like(job, edits, write, axes, parts)
     tf = job.tf(edits, write.statement)
     assert made.shape is not None
-    job.slot_sizes(0, write.statement)
-    sizes = ", ".join(job.source(size) for axis, size in enumerate(made.shape) if axis not in axes)
     how = "broadcast_to" if rank is not None and rank < slot else "reshape"
+    try:
+        job.slot_sizes(0, write.statement)
+    except NotProven:
+        if not slot_now:
+            raise
+        return f"{tf}.{how}({{value}}, {tf}.shape({slot_now}))", parts
+    sizes = ", ".join(job.source(size) for axis, size in enumerate(made.shape) if axis not in axes)
     return f"{tf}.{how}({{value}}, [{sizes}])", parts
 
 
