@@ -248,6 +248,76 @@ def test_what_is_installed_from_the_project_comes_from_the_copy(check, tmp_path)
 
 
 # ---------------------------------------------------------------------- comparing
+NUMERIC = """
+import tensorflow as tf
+
+w = tf.Variable(tf.random.normal([5, 3]))
+x = tf.random.normal([4, 5])
+
+
+def whole():
+    return tf.reduce_sum(tf.tanh(x @ w) ** 2)
+
+
+@tf.custom_gradient
+def halved(value):
+    return value, lambda upstream: 0.5 * upstream
+
+
+def trains():
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.tanh(x @ w) ** 2)
+    gradient = tape.gradient(loss, w)
+    w.assign_sub(gradient)
+    return gradient
+
+
+class Net(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tf.keras.layers.Dense(3, activation="tanh")
+
+    def call(self, value):
+        return self.dense(value)
+"""
+
+
+@pytest.mark.parametrize(("name", "precision"), [("whole", "float32"), ("trains", "float32"), ("Net", "float64")])
+def test_a_right_gradient_agrees_with_differences(check, tmp_path, name, precision):
+    written(tmp_path, NUMERIC, "lib.py")
+    report = check(f"lib:{name}", numeric=True, input_shapes=((4, 5),) if name == "Net" else None, explain="never")
+    assert report.verdict is Verdict.OK, (report.error, report.output)
+    (numeric,) = report.numeric
+    assert numeric.agrees
+    assert numeric.note == precision
+    assert numeric.tape == pytest.approx(numeric.differences, rel=1e-5 if precision == "float64" else 1e-2)
+    assert abs(numeric.tape) > 1e-3
+
+
+def test_a_wrong_gradient_does_not_agree_unless_it_is_meant_to_be_another(check, tmp_path):
+    hidden = "from other import halved\n" + NUMERIC.replace("tf.tanh(x @ w)", "halved(tf.tanh(x @ w))")
+    inside = hidden.index("@tf.custom_gradient")
+    cut = hidden.index("def trains")
+    written(tmp_path, "import tensorflow as tf\n" + hidden[inside:cut], "other.py")
+    written(tmp_path, hidden[:inside] + hidden[cut:], "lib.py")
+    report = check("lib:whole", numeric=True, explain="never")
+    assert (report.verdict, report.exit_status) == (Verdict.PARTIAL, 1), (report.error, report.output)
+    (numeric,) = report.numeric
+    assert numeric.differences == pytest.approx(2 * numeric.tape, rel=1e-2)
+    written(
+        tmp_path, NUMERIC.replace("tf.tanh(x @ w)", "halved(tf.tanh(x @ w))").replace("def whole", "def told"), "own.py"
+    )
+    report = check("own:told", numeric=True, explain="never")
+    assert report.verdict is Verdict.OK
+    assert "`custom_gradient` is meant to give another gradient" in report.numeric[0].note
+
+
+def test_a_script_has_no_numeric_check_and_says_so(check):
+    report = check(WHOLE + "step()\n", numeric=True, explain="never")
+    assert report.numeric == ()
+    assert any(note.startswith("no numeric check: a script") for note in report.notes)
+
+
 def test_against_another_version_compares_the_losses(check, tmp_path):
     written(tmp_path, CUT + "step()\n", "old.py")
     report = check(WHOLE + "step()\n", against="old.py")

@@ -89,7 +89,9 @@ class Session:
         where = next((event.place for event in reversed(made) if event.place), None)
         message = "the list of sources is empty: the variables were asked for before the model had any"
         related = [{"file": place[0], "line": place[1], "message": "the gradient is asked for here"}]
-        self.causes.tell(Verdict("TAP603", "empty-sources", message), where or place, (), place, False, related if where else ())
+        self.causes.tell(
+            Verdict("TAP603", "empty-sources", message), where or place, (), place, False, related if where else ()
+        )
 
     def _keras(self, keras: Any) -> None:
         if self.recorder is None or f"{keras.__name__}-fit" in self.hooks:
@@ -135,7 +137,7 @@ class Session:
             return 0
         status, reason = 0, "finished"
         try:
-            targets.run_target(self.target, self.root, self._compile)
+            targets.run_target(self.target, self.root, self._compile, self._numeric())
         except (EndOfRun, EndOfFit):
             reason = "steps"
         except SystemExit as stop:
@@ -149,6 +151,12 @@ class Session:
             self._show(error)
         self.finish(reason)
         return status
+
+    def _numeric(self) -> Optional[targets.Numeric]:
+        """What compares gradients with numerical ones, where the job asks for it."""
+        if not self.job.get("numeric"):
+            return None
+        return targets.Numeric(self.events, lambda: self.recorder, self.job.get("seed"))
 
     def _attach(self) -> None:
         """Inside a command: the interpreter runs its own program, the probe only watches."""

@@ -93,6 +93,11 @@ def report_on(
         judged = judge(recorded.trace, recorded.ended, causes, findings)
         notes = _disagreements(judged, explained)
         judged = _guessed(judged, findings)
+    numeric = _numeric(recorded.trace)
+    if judged.verdict is Verdict.OK and any(not n.agrees for n in numeric):
+        judged = dataclasses.replace(judged, verdict=Verdict.PARTIAL)  # there, and wrong
+    if options.numeric and isinstance(target, Script | Command):
+        notes.append("no numeric check: a script cannot be computed again; name a callable or a model (module:name)")
     forward: Forward | None = None
     if against:
         forward, note = _against(runner, project, target, judged, against, options)
@@ -109,7 +114,7 @@ def report_on(
         gradients=judged.gradients,
         causes=judged.causes,
         forward=forward,
-        numeric=tuple(_numeric(recorded.trace)),
+        numeric=numeric,
         notes=tuple(dict.fromkeys([*judged.notes, *notes])),
         output=recorded.ended.output,
         seconds=recorded.ended.seconds,
@@ -186,11 +191,12 @@ def _isolation(recorded: Observation, runner: Runner) -> str:
     return f"scratch copy, own session, limits; {process}; network open"
 
 
-def _numeric(trace: Trace) -> list[Numeric]:
-    return [
+def _numeric(trace: Trace) -> tuple[Numeric, ...]:
+    """The numerical derivatives that the probe has compared."""
+    return tuple(
         Numeric(
             str(event["file"]), int(event["line"]), float(event["tape"]), float(event["differences"]),
             bool(event["agrees"]), str(event.get("note") or ""),
         )
         for event in trace.numeric
-    ]  # fmt: skip
+    )  # fmt: skip
