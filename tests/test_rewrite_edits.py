@@ -221,6 +221,12 @@ def test_multi_line_strings_are_not_indented() -> None:
     )
 
 
+def test_an_elif_is_no_statement_to_edit() -> None:
+    doc = document("if a: b\nelif c: d\n")
+    with pytest.raises(EditConflict, match=r"m\.py:2: an `elif`"):
+        EditSet(doc).insert_before(statement(doc, "elif"), "x")
+
+
 def test_inside_an_f_string_nothing_is_replaced() -> None:
     doc = document("y = f'{x}'\n")
     node = next(n for n in ast.walk(doc.tree) if isinstance(n, ast.Name) and n.id == "x")

@@ -28,14 +28,32 @@ class _Replacement:
     end: int
     make: Callable[[], str]
     order: int
+    owner: tuple[int, int] = (-1, -1)  # of what edits of statements come to: the span of the statements
+    behind: bool = False  # inserted after the statement
 
     def holds(self, other: _Replacement) -> bool:
         """Whether `other` lies inside and is therefore rendered, if at all, by this one."""
-        if self is other or not (self.start <= other.start and other.end <= self.end):
-            return False
+        if other.owner != (-1, -1):
+            # whole lines go beyond the end of the block that the statement closes: what counts is the statement
+            own = other.owner in (self.owner, (self.start, self.end))
+            return self.start != self.end and not own and self.encloses(other.owner)
         if other.start == other.end:
             return self.start < other.start < self.end
+        if self is other or not self.encloses((other.start, other.end)):
+            return False
         return (self.start, self.end) != (other.start, other.end) or self.order > other.order
+
+    def encloses(self, span: tuple[int, int]) -> bool:
+        return self.start <= span[0] and span[1] <= self.end
+
+    @property
+    def place(self) -> tuple[int, int, int, int, int]:
+        """The order in the text: at one place what comes after a statement, the innermost first, comes first."""
+        return self.start, self.end, not self.behind, -self.owner[0] if self.behind else 0, self.order
+
+
+#: start, end, text, owner, behind: see _Replacement
+_Piece = tuple[int, int, Callable[[], str], tuple[int, int], bool]
 
 
 class EditSet:
@@ -91,6 +109,7 @@ class EditSet:
 
     def delete_statement(self, statement: ast.stmt) -> None:
         """Take the statement out with its line and the comment behind it; a block left empty gets `pass`."""
+        self._refuse_elif(statement)
         if statement not in self._deleted:
             self._deleted.append(statement)
 
@@ -107,6 +126,7 @@ class EditSet:
 
         With parts, `text` is a template as in `rewrite`.
         """
+        self._refuse_elif(statement)
         self._before.setdefault(statement, []).append(self._inserted(text, parts))
 
     def insert_after(self, statement: ast.stmt, text: str, **parts: str | ast.AST) -> None:
@@ -114,15 +134,21 @@ class EditSet:
 
         With parts, `text` is a template as in `rewrite`.
         """
+        self._refuse_elif(statement)
         self._after.setdefault(statement, []).append(self._inserted(text, parts))
 
     def _inserted(self, text: str, parts: dict[str, str | ast.AST]) -> Callable[[], str]:
         return (lambda: self._statements(text, parts)) if parts else (lambda: text)
 
     def _put(self, statement: ast.stmt, make: Callable[[], str]) -> None:
+        self._refuse_elif(statement)
         if statement in self._rewritten:
             raise EditConflict(f"{self._where(statement)}: the statement is replaced twice")
         self._rewritten[statement] = make
+
+    def _refuse_elif(self, statement: ast.stmt) -> None:
+        if self.layout.is_elif(statement):
+            raise EditConflict(f"{self._where(statement)}: an `elif` is no statement of its own")
 
     def _statements(self, template: str, parts: dict[str, str | ast.AST]) -> str:
         return build.statements(template, unit=self.layout.unit, **self._texts(parts, -1, None))
@@ -175,14 +201,14 @@ class EditSet:
         runs: dict[int, Run] = {}
         for statement in touched:
             run = self.layout.run(statement)
-            runs[run.start] = run
+            runs[self.document.span(run.statements[0])[0]] = run
         gone = {id(statement) for statement in self._deleted}
         for _, run in sorted(runs.items()):
-            for start, end, make in self._of_run(run, gone):
-                result.append(_Replacement(start, end, make, len(result)))
+            for start, end, make, owner, behind in self._of_run(run, gone):
+                result.append(_Replacement(start, end, make, len(result), owner, behind))
         return result
 
-    def _of_run(self, run: Run, gone: set[int]) -> list[tuple[int, int, Callable[[], str]]]:
+    def _of_run(self, run: Run, gone: set[int]) -> list[_Piece]:
         """The replacements for the statements that share one line (most often a single one)."""
         touched_here = [s for s in run.statements if s in self._before or s in self._after or s in self._rewritten]
         kept = [s for s in run.statements if id(s) not in gone]
@@ -192,48 +218,51 @@ class EditSet:
         )
         if len(run.statements) == 1 and run.own_line:
             return self._of_line(run, bool(gone & {id(run.statements[0])}), empties)
-        if touched_here:
-            return [self._exploded(run, kept)]
         first, last = run.statements[0], run.statements[-1]
         start, end = self.document.span(first)[0], self.document.span(last)[1]
+        owned = (start, end), False
+        if touched_here:
+            return [(*self._exploded(run, kept), *owned)]
         if not kept:
             if run.own_line and not (empties and self.layout.closes_block(last)):
-                return [(run.start, run.end, lambda: "")]
-            return [(start, end, lambda: "pass")]
-        result: list[tuple[int, int, Callable[[], str]]] = []
+                return [(run.start, run.end, lambda: "", *owned)]
+            return [(start, end, lambda: "pass", *owned)]
+        result: list[_Piece] = []
         last_kept = run.statements.index(kept[-1])
         for statement, following in zip(run.statements[:last_kept], run.statements[1:], strict=False):
             if id(statement) in gone:
-                result.append((self.document.span(statement)[0], self.document.span(following)[0], lambda: ""))
+                result.append((self.document.span(statement)[0], self.document.span(following)[0], lambda: "", *owned))
         tail = self.document.span(kept[-1])[1]
         if tail < end:
-            result.append((tail, end, lambda: ""))
+            result.append((tail, end, lambda: "", *owned))
         return result
 
-    def _of_line(self, run: Run, deleted: bool, empties: bool) -> list[tuple[int, int, Callable[[], str]]]:
+    def _of_line(self, run: Run, deleted: bool, empties: bool) -> list[_Piece]:
         """A statement that has its lines for itself: whole lines go and come around it."""
         (statement,) = run.statements
         start, end = self.document.span(statement)
         indent, newline = self.layout.indent(statement), self.document.newline
-        result: list[tuple[int, int, Callable[[], str]]] = []
+        result: list[_Piece] = []
+        owner = (start, end)
         for make in self._before.get(statement, ()):
-            result.append((run.start, run.start, self._lines(make, indent)))
+            result.append((run.start, run.start, self._lines(make, indent), owner, False))
         if statement in self._rewritten:
             make_text = self._lines(self._rewritten[statement], indent)
-            result.append((start, end, lambda: make_text().removeprefix(indent).removesuffix(newline)))
+            result.append((start, end, lambda: make_text().removeprefix(indent).removesuffix(newline), owner, False))
         elif deleted and empties and self.layout.closes_block(statement):
-            result.append((start, end, lambda: "pass"))
+            result.append((start, end, lambda: "pass", owner, False))
         elif deleted:
-            result.append((run.start, run.end, lambda: ""))
+            result.append((run.start, run.end, lambda: "", owner, False))
         at = self.layout.after(statement)
         unfinished = at == len(self.document.text) and not self.document.text.endswith(("\n", "\r"))
         for make in self._after.get(statement, ()):
             made = self._lines(make, indent)
-            if unfinished and not deleted:
-                result.append((at, at, lambda made=made: newline + made().removesuffix(newline)))  # type: ignore[misc]
-            else:
-                result.append((at, at, made))
+            result.append((at, at, self._on_new_line(made) if unfinished and not deleted else made, owner, True))
         return result
+
+    def _on_new_line(self, made: Callable[[], str]) -> Callable[[], str]:
+        """For the end of a file that ends without a line end, and goes on doing so."""
+        return lambda: self.document.newline + made().removesuffix(self.document.newline)
 
     def _exploded(self, run: Run, kept: list[ast.stmt]) -> tuple[int, int, Callable[[], str]]:
         """`a; b` or `if x: y` spread over lines of their own, because something comes between."""
@@ -273,21 +302,25 @@ class EditSet:
         inside = [
             one
             for one in self._all()
-            if start <= one.start
-            and one.end <= end
+            if (
+                (start <= one.owner[0] and one.owner[1] <= end and one.owner != (start, end))
+                if one.owner != (-1, -1)
+                else start <= one.start and one.end <= end and not one.start == one.end in (start, end)
+            )
             and (below < 0 or (one.start, one.end) != (start, end) or one.order < below)
-            and not (one.start == one.end and one.start in (start, end))
         ]
         text, done = [], start
         for one in self._outermost(inside, start, end):
-            text += [self.document.text[done : one.start], one.make()]
-            done = one.end
+            text.append(self.document.text[done : min(one.start, end)])
+            # a line after the last statement begins behind the span's end, where the line end is not part of it
+            beyond = one.start > end
+            text.append(self._on_new_line(one.make)() if beyond else one.make())
+            done = min(one.end, end)
         return "".join([*text, self.document.text[done:end]])
 
     def _outermost(self, replacements: list[_Replacement], start: int, end: int) -> list[_Replacement]:
         outer = [one for one in replacements if not any(other.holds(one) for other in replacements)]
-        # at one place what comes after a statement stands before what comes before the next one
-        outer.sort(key=lambda one: (one.start, one.end, one.order))
+        outer.sort(key=lambda one: one.place)
         done = start
         for one in outer:
             if one.start < done:

@@ -101,6 +101,10 @@ class Layout:
             owner = getattr(owner, "pattern", self._parents.get(owner, owner))
         return self.document.indent(owner) + self.unit
 
+    def is_elif(self, statement: ast.stmt) -> bool:
+        """Whether the statement is the `if` that an `elif` stands for: it has no line of its own among the others."""
+        return isinstance(statement, ast.If) and self.document.source(statement).startswith("elif")
+
     def run(self, statement: ast.stmt) -> Run:
         """The statements that share the statement's line."""
         block = self.block(statement)
