@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tapefix.documents.document import Document
 from tapefix.flow.facts import Buffer
 from tapefix.rewrite import imports
@@ -13,11 +15,19 @@ from tapefix.rewrite.accumulators.lists import plan_list
 from tapefix.rewrite.accumulators.made import plan_unwrapped
 from tapefix.rewrite.accumulators.outcome import NotProven, Plan, Refusal, Rung
 from tapefix.rewrite.accumulators.slots import plan_slots
-from tapefix.rewrite.accumulators.state import plan_state
+from tapefix.rewrite.accumulators.state import plan_state, plan_state_of_one_function
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 
-_RUNGS = (plan_unwrapped, plan_list, plan_tensor_array, plan_slots, plan_functional, plan_state)
+_RUNGS = (
+    plan_unwrapped,
+    plan_list,
+    plan_tensor_array,
+    plan_slots,
+    plan_state_of_one_function,
+    plan_functional,
+    plan_state,
+)
 
 
 def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan | Refusal:
@@ -27,7 +37,7 @@ def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan
     """
     syntax = syntax_of(document)
     job = Job.of(document, syntax, facts or SyntaxFacts(syntax), buffer)
-    reasons: list[NotProven] = []
+    reasons: dict[Callable[[Job, EditSet], Plan], NotProven] = {}
     for rung in _RUNGS:
         edits = EditSet(document)
         try:
@@ -35,10 +45,17 @@ def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan
             imports.remove_unused(edits)
             return Plan(made.applicability, edits.edits(), made.message, made.rung, made.alternatives)
         except NotProven as reason:
-            reasons.append(reason)
+            reasons[rung] = reason
         except EditConflict as conflict:
-            reasons.append(NotProven(str(conflict)))
-    return reasons[-1].refusal
+            reasons[rung] = NotProven(str(conflict))
+    return _most_telling(job, reasons).refusal
+
+
+def _most_telling(job: Job, reasons: dict[Callable[[Job, EditSet], Plan], NotProven]) -> NotProven:
+    """The reason of the most general rung that the buffer's kind leaves room for."""
+    if not job.writes:
+        return reasons[plan_unwrapped]
+    return reasons[plan_state if job.made.library == "variable" and job.holder[0] == "attribute" else plan_functional]
 
 
 __all__ = ["Facts", "NotProven", "Plan", "Refusal", "Rung", "SyntaxFacts", "plan"]

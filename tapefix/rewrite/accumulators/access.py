@@ -77,6 +77,7 @@ class Write:
     value: ast.expr | None  # None: of a scatter whose arguments are in `call`
     call: ast.Call | None = None
     rebinds: bool = False  # `v = v[i].assign(x)`: the result is bound to the buffer's own name
+    result: ast.Call | None = None  # `y = v.assign(x)`, `return v.assign(x)`: the write, where its result is used
 
     @property
     def statement(self) -> ast.stmt:
@@ -168,21 +169,41 @@ def _method(use: Use, access: Access, name: str, call: ast.Call, syntax: Syntax)
     """`v[i].assign(x)`, `v.assign_add(x)`, `v.scatter_nd_update(i, x)`, `a.fill(x)`."""
     outer = syntax.parent(call)
     rebinds = False
-    if isinstance(outer, ast.Assign):
-        target = dotted(outer.targets[0]) if len(outer.targets) == 1 else None
-        if target is None or target != dotted(use.spot.node):
-            return Unknown(use, "the result of the write is bound to another name")
+    result: ast.Call | None = None
+    if isinstance(outer, ast.Assign) and len(outer.targets) == 1 and dotted(outer.targets[0]) == (dotted(use.spot.node) or ""):
         rebinds = True
     elif not isinstance(outer, ast.Expr):
-        return Unknown(use, "the result of the write is used in an expression")
+        if not _alone_in_its_statement(call, use, syntax):
+            return Unknown(use, "the result of the write is used in a larger expression")
+        result = call
     if name in _SCATTERS:
-        return Write(use, "scatter", _scatter_operation(name), access, None, call, rebinds)
+        return Write(use, "scatter", _scatter_operation(name), access, None, call, rebinds, result)
     value = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg in ("value", "delta")), None)
     if value is None or isinstance(value, ast.Starred):
         return Unknown(use, "what is written is not seen")
     operation: Operation = "add" if name == "assign_add" else "sub" if name == "assign_sub" else "set"
     form: Form = "fill" if name == "fill" else "whole" if access.whole else "method"
-    return Write(use, form, operation, access, value, call, rebinds)
+    return Write(use, form, operation, access, value, call, rebinds, result)
+
+
+def _alone_in_its_statement(call: ast.Call, use: Use, syntax: Syntax) -> bool:
+    """Whether the write can be done before the statement that uses its result: nothing else there depends on the order."""
+    statement = use.statement
+    if not isinstance(statement, ast.Assign | ast.Return | ast.AnnAssign):
+        return False
+    inside = set(ast.walk(call))
+    node: ast.AST = call
+    while node is not statement:
+        if isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp):
+            return False
+        node = syntax.parents[node]
+    buffer = ast.unparse(use.spot.node)
+    return not any(
+        isinstance(other, ast.Name | ast.Attribute | ast.Await | ast.NamedExpr)
+        and (not isinstance(other, ast.Name | ast.Attribute) or ast.unparse(other) == buffer)
+        for other in ast.walk(statement)
+        if other not in inside
+    )
 
 
 def _scatter_operation(name: str) -> Operation:

@@ -55,10 +55,26 @@ def plan_functional(job: Job, edits: EditSet) -> Plan:
     for write in job.writes:
         name = job.source(write.use.spot.node)
         template, parts = updated(job, edits, write, name)
-        edits.rewrite_statement(write.statement, f"{name} = {template}", **parts)
+        put(edits, write, f"{name} = {template}", parts, name)
     for read in job.reads:
         as_tensor(job, edits, read)
     return Plan(Applicability.SAFE, (), "make a new tensor at each write and bind it to the name", Rung.FUNCTIONAL)
+
+
+def put(edits: EditSet, write: Write, statements: str, parts: dict[str, ast.AST | str], result: str) -> None:
+    """Puts statements in a write's place; a statement that uses the write's result follows and uses `result`."""
+    if write.result is None:
+        edits.rewrite_statement(write.statement, statements, **parts)
+        return
+    statement = write.statement
+    edits.replace(write.result, result)
+    assert isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return) and statement.value is not None
+    if isinstance(statement, ast.Return):
+        rest = "return {rest}"
+    else:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        rest = " = ".join(edits.document.source(target) for target in targets) + " = {rest}"
+    edits.rewrite_statement(statement, f"{statements}\n{rest}", rest=statement.value, **parts)
 
 
 def _held_by_an_attribute(job: Job) -> None:
@@ -94,16 +110,33 @@ def _held_by_names(job: Job, edits: EditSet) -> None:
         helper = job.handed_to(read)
         if helper is not None:
             helpers.setdefault(helper, []).append(read)
+    declared: list[ast.FunctionDef] = []
     for use in job.own_uses:
         node = use.use.spot.node
         scope = job.function_scope(node)
+        if home is job.syntax.tree and isinstance(node, ast.Name) and node.id == name and _is_global(job, node):
+            if isinstance(use, Write) and isinstance(scope, ast.FunctionDef) and scope not in declared:
+                declared.append(scope)
+            continue
         if scope is not home and scope not in helpers:
             raise NotProven(f"`{job.name}` is also used by another function, on line {job.line(node)}")
         if scope is home and ast.unparse(node) != name:
             raise NotProven(f"`{job.name}` has a second name, `{ast.unparse(node)}`, on line {job.line(node)}")
     guards.bound_once(job, name)
+    for function in declared:
+        if job.facts.traced(function.body[0]):
+            raise NotProven(f"`{name}` is written by `{function.name}` (line {job.line(function)}) while a graph is traced")
+        if not any(isinstance(s, ast.Global) and name in s.names for s in ast.walk(function)):
+            first = function.body[0]
+            docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(function.body) > 1
+            edits.insert_before(function.body[1] if docstring else first, f"global {name}")
     for helper, reads in helpers.items():
         returns_its_argument(job, edits, helper, reads)
+
+
+def _is_global(job: Job, node: ast.Name) -> bool:
+    scope, _ = job.syntax.visible(node.id, node)
+    return scope is job.syntax.tree
 
 
 def returns_its_argument(job: Job, edits: EditSet, helper: ast.FunctionDef, reads: list[Read]) -> None:

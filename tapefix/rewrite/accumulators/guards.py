@@ -45,7 +45,7 @@ def used_in_one_function_by_one_name(job: Job) -> None:
 def only_set(job: Job) -> None:
     """No slot is written by `+=`, a scatter or a whole assignment."""
     for write in job.writes:
-        if write.operation != "set" or write.form not in ("item", "method"):
+        if write.operation != "set" or write.form not in ("item", "method") or write.result is not None:
             raise NotProven(f"line {job.line(write.statement)} adds to what `{job.name}` holds already or writes it as a whole")
 
 
@@ -74,7 +74,7 @@ def not_aliased(job: Job) -> None:
             continue
         if not any(may_follow(job, write.statement, read.use.spot.node) for write in job.writes):
             continue
-        if _kept(job, read):
+        if _kept(job, read) and not _name_is_read_before_the_next_write(job, read):
             raise NotProven(f"line {job.line(read.use.spot.node)} keeps `{job.name}` while it is still written")
 
 
@@ -87,6 +87,39 @@ def _kept(job: Job, read: Read) -> bool:
     if isinstance(parent, ast.Call):
         return isinstance(parent.func, ast.Attribute) and parent.func.attr in ("append", "extend", "insert", "add")
     return isinstance(parent, ast.Assign | ast.AnnAssign | ast.Yield)
+
+
+def _name_is_read_before_the_next_write(job: Job, read: Read) -> bool:
+    """Whether the second name that `x = v` makes is never read after a write that follows, so that a copy does as well."""
+    binding = job.syntax.parent(read.access.node)
+    if not (isinstance(binding, ast.Assign) and len(binding.targets) == 1 and isinstance(binding.targets[0], ast.Name)):
+        return False
+    name, order = binding.targets[0].id, job.syntax.order
+    scope = job.function_scope(binding)
+    reads = [
+        node
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    here = set(job.syntax.loops(binding))
+    for use in reads:
+        if job.function_scope(use) is not scope:
+            return False
+        around = set(job.syntax.loops(use))
+        for write in (w.statement for w in job.writes):
+            if job.function_scope(write) is not scope:
+                return False
+            together = set(job.syntax.loops(write)) & around
+            if together - here:
+                return False
+            if order[use] > order[binding]:
+                between = order[binding] < order[write] < order[use] and not job.syntax.inside(use, write)
+            else:
+                between = bool(here & around) and (order[write] > order[binding] or order[write] < order[use])
+                between = between and not job.syntax.inside(use, write)
+            if between:
+                return False
+    return True
 
 
 def _copied(job: Job, read: Read) -> bool:

@@ -44,6 +44,8 @@ def plan_slots(job: Job, edits: EditSet) -> Plan:
     layout = _layout(job)
     for write in job.writes:
         _index_is_python(job, write, layout)
+        if write.result is not None:
+            raise NotProven(f"line {job.line(write.statement)} uses the result of the write")
     _outlives_no_trace(job)
     own_name = job.holder[0] == "name" and _local(job)
     if own_name:

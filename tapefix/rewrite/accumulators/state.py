@@ -11,13 +11,24 @@ import ast
 from tapefix.rewrite import names
 from tapefix.rewrite.accumulators import guards
 from tapefix.rewrite.accumulators.access import Read, Write
-from tapefix.rewrite.accumulators.functional import updated
+from tapefix.rewrite.accumulators.functional import put, updated
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
 from tapefix.rewrite.accumulators.reads import as_tensor
 from tapefix.rewrite.accumulators.syntax import Function, Scope, dotted
 from tapefix.rewrite.accumulators.values import holds_floats
 from tapefix.rewrite.edits import EditSet
+
+
+def plan_state_of_one_function(job: Job, edits: EditSet) -> Plan:
+    """As `plan_state`, for a Variable that nobody but the function that writes it reads. Raises NotProven."""
+    scope = _writing_function(job)
+    if scope is job.function_scope(job.made.call):
+        raise NotProven(f"`{job.name}` is made by the function that writes it")
+    for read in job.own_reads:
+        if job.function_scope(read.use.spot.node) is not scope and read.use.carries:
+            raise NotProven(f"`{job.name}` is also read by another function, on line {job.line(read.use.spot.node)}")
+    return plan_state(job, edits)
 
 
 def plan_state(job: Job, edits: EditSet) -> Plan:
@@ -48,7 +59,7 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
         statement = f"{name} = {template}"
         if kept:
             statement += f"\n{text}.assign({name})"
-        edits.rewrite_statement(use.statement, statement, **parts)
+        put(edits, use, statement, parts, name)
     for read in job.later_reads:
         as_tensor(job, edits, read)
     how = "go on with the tensor that was written; the Variable still gets it" if kept else "collect in a tensor"
@@ -60,16 +71,13 @@ def _in(job: Job, use: Write | Read, scope: Scope) -> bool:
 
 
 def _writing_function(job: Job) -> Scope:
-    """The one function whose writes carry a gradient. Raises NotProven where reads elsewhere want it."""
+    """The one function whose writes carry a gradient. What other functions read is still the Variable."""
     carrying = [w for w in job.writes if w.use.carries and not _resets(w)]
     scopes = {job.function_scope(w.statement) for w in carrying}
     if len(scopes) != 1:
         lines = ", ".join(sorted({str(job.line(w.statement)) for w in carrying}))
         raise NotProven(f"several functions write into `{job.name}` (lines {lines})" if lines else f"nothing is written into `{job.name}`")
     scope = scopes.pop()
-    for read in job.own_reads:
-        if job.function_scope(read.use.spot.node) is not scope and read.use.carries:
-            raise NotProven(f"`{job.name}` is read by another function than the one that writes it, on line {job.line(read.use.spot.node)}")
     return scope
 
 
@@ -100,6 +108,8 @@ def _some_read_follows_a_write(job: Job, uses: list[Write | Read]) -> None:
     """What is written is read again in the same function; else there is nothing to redirect."""
     written = [use.statement for use in uses if isinstance(use, Write)]
     for use in uses:
+        if isinstance(use, Write) and use.result is not None:
+            return
         if isinstance(use, Read) and any(guards.may_follow(job, use.use.spot.node, w) for w in written):
             return
     raise NotProven(f"`{job.name}` is not read in the function that writes it, after the write on line {job.line(written[0])}")
