@@ -156,7 +156,7 @@ def _record_gradients(tf: Any, script: str, calls: list[Record], save: str | Non
             return
         norms = [float(np.linalg.norm(np.ravel(g).astype(np.complex128))) for g in gradients]
         call.update(loss=float(loss), norms=norms)
-        known = {n: (g, norm) for n, g, norm in zip(numbers, gradients, norms) if n and norm > 0}  # noqa: B905
+        known = {n: (g, norm) for n, g, norm in zip(numbers, gradients, norms) if n and norm > 0}
         call["moved"] = sum(norm for _, norm in known.values())
         if save and known and not os.path.exists(save):
             np.savez(save, **{n: g / norm for n, (g, norm) in known.items()})
@@ -167,7 +167,7 @@ def _record_gradients(tf: Any, script: str, calls: list[Record], save: str | Non
         result = real(self, target, sources, *args, **kwargs)
         if line is None or len(calls) >= MOST_CALLS:
             return result
-        pairs = list(zip(flat, tf.nest.flatten(result)))  # noqa: B905 (runs on Python 3.9)
+        pairs = list(zip(flat, tf.nest.flatten(result)))
         if not pairs:
             calls.append({"line": line, "none": ["(no sources)"], "norms": [], "loss": None, "moved": 0.0})
             return result

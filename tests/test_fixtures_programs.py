@@ -12,7 +12,7 @@ A case is a folder `fixtures/TAPnnn/<name>/` with before.py, fixed.py (a person'
     raises         (optional) part of the error that ends before.py
     numeric        (optional) false where a numerical derivative says nothing (random draws, hard decisions); why is
                    said in the note
-    requires       (optional) packages besides TensorFlow and NumPy that the programs import; skipped where one is absent
+    requires       (optional) packages besides TensorFlow and NumPy that the programs import; skipped without one
 
 `fixtures/healthy/<family>/*.py` are programs that look broken and are not.
 """
