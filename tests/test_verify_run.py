@@ -180,6 +180,14 @@ def test_a_setting_that_comes_before_the_import_needs_a_process_of_its_own(check
     assert "process of its own" in report.isolation
 
 
+def test_a_module_named_like_one_of_tensorflow_s_is_the_user_s(check, tmp_path):
+    written(tmp_path, "mine = True\n", "termcolor.py")
+    written(tmp_path, "mine = True\n", "guard.py")
+    report = check(WHOLE + "import guard, termcolor\nassert guard.mine and termcolor.mine\nstep()\n", explain="never")
+    assert report.verdict is Verdict.OK, report.error
+    assert "process of its own" in report.isolation
+
+
 MODULE = """
 import tensorflow as tf
 
@@ -408,3 +416,15 @@ def test_an_original_that_does_not_trace_is_compared_by_nothing(proves):
     (evidence,) = proves({"train.py": broken + "step()\n"}, {"train.py": traced + "step()\n"}).values()
     assert isinstance(evidence, Proven)
     assert "values could not be compared" in evidence.note
+
+
+def test_the_original_is_run_once_for_many_repairs_of_it(runner, tmp_path):
+    path = written(tmp_path, CUT + "step()\n")
+    runner.options = options = VerifyOptions(cwd=tmp_path)
+    before = {path: path.read_bytes()}
+    shown = [
+        prove(before, {path: (text + "step()\n").encode()}, (), options, runner).files[str(path)]
+        for text in (WHOLE, CUT.replace("** 2", "** 2 "))
+    ]
+    assert [type(evidence) for evidence in shown] == [Proven, NotProven]
+    assert shown[0].before is shown[1].before

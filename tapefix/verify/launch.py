@@ -123,6 +123,7 @@ def start(interpreter: str, warm: bool, environ: Mapping[str, str]) -> Keeper:
         keeper.close()
         reason = "importing TensorFlow took too long or ended the process" if ready is None else ready["message"]
         raise NotWarm(reason) if warm else TapefixError(f"the run could not be started: {reason}")
+    keeper.modules = frozenset(ready.get("modules", ())) - {"guard", "load"}
     return keeper
 
 
@@ -132,6 +133,8 @@ class Keeper:
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket):
         self._process, self._channel = process, channel
         self._text = b""
+        #: the top-level modules that a fork finds imported already
+        self.modules: frozenset[str] = frozenset()
 
     def __enter__(self) -> Keeper:
         return self

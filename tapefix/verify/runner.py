@@ -25,6 +25,7 @@ from tapefix.verify.launch import (
     start,
 )
 from tapefix.verify.options import Limits, StaticFinding, VerifyOptions
+from tapefix.verify.outcome import Report
 from tapefix.verify.scratch import Project, Scratch, copy
 from tapefix.verify.targets import Command, Function, ModelClass, Script, Target
 from tapefix.verify.trace import Trace, read_trace
@@ -52,6 +53,8 @@ class Runner:
     def __init__(self, interpreter: Interpreter, options: VerifyOptions):
         self.interpreter, self.options = interpreter, options
         self._gpu = has_gpu()
+        #: reports on programs as they are on disk: whoever proves many changes of one program runs it once
+        self.known: dict[tuple[str, int], Report] = {}
         self._warm: Keeper | None = None
         self._plain: Keeper | None = None
         #: why there is no warm process; "" while there may be one
@@ -114,7 +117,9 @@ class Runner:
                 self._warm = start(self.interpreter.path, True, self._base_environ())
             except NotWarm as reason:
                 self.not_warm = str(reason)
-        return self._warm
+                return None
+        folder = scratch.inside(target.path).parent if isinstance(target, Script) else scratch.project
+        return None if _modules_in(folder) & self._warm.modules else self._warm
 
     def _plain_keeper(self) -> Keeper:
         if self._plain is None or not self._plain.alive:
@@ -223,6 +228,12 @@ def _loaded(scratch: Scratch) -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(str(scratch.root / os.fsdecode(name)) for name in names)
+
+
+def _modules_in(folder: Path) -> set[str]:
+    """The modules that a program in this folder would import from it; in a fork, one imported already would win."""
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    return packages | {path.stem for path in folder.glob("*.py")}
 
 
 def _set_at_import(path: Path) -> bool:

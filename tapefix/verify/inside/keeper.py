@@ -77,7 +77,7 @@ def main(argv: List[str]) -> None:
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    channel.send(ready=True)
+    channel.send(ready=True, modules=sorted({name.partition(".")[0] for name in sys.modules}))
     while True:
         message = channel.receive()
         if message is None:
@@ -149,6 +149,8 @@ def _run_job(request: Dict[str, Any], probe: Any) -> int:
     """Runs a job of the probe's in this forked process; the exit status."""
     import guard  # type: ignore[import-not-found]
 
+    for name in ("guard", "load"):  # the user may have modules of these names
+        sys.modules.pop(name, None)
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
     os.environ.clear()
     os.environ.update(request["env"])
