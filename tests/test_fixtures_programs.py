@@ -9,6 +9,7 @@ A case is a folder `fixtures/TAPnnn/<name>/` with before.py, fixed.py (a person'
     partial        nothing is None: another path keeps a gradient alive, so that it is there and wrong
     graph          the cut happens in a graph (tf.function, fit)
     note           what a reader should know
+    also           (optional) other codes that speak of the same cut
     raises         (optional) part of the error that ends before.py
     numeric        (optional) false where a numerical derivative says nothing (random draws, hard decisions); why is
                    said in the note
@@ -41,7 +42,7 @@ FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 CASES = sorted(path.parent for path in FIXTURES.glob("TAP*/*/case.toml"))
 HEALTHY = sorted(FIXTURES.glob("healthy/*/*.py"))
 NEEDED = {"title": str, "lines": list, "fix": str, "forward_equal": bool, "partial": bool, "graph": bool, "note": str}
-OPTIONAL = {"raises": str, "numeric": bool, "requires": list}
+OPTIONAL = {"also": list, "raises": str, "numeric": bool, "requires": list}
 
 
 def named(path: pathlib.Path) -> str:
