@@ -139,6 +139,7 @@ def test_crossing_edits_are_refused() -> None:
         ("match x:\n  case 1: a = 2\n", ["a"], "match x:\n  case 1: pass\n"),
         ("c = 0\n@d\n@e(1)\ndef a(): pass\nb = 1\n", ["@d"], "c = 0\nb = 1\n"),
         ("a = 1 + \\\n  2\nb = 2\n", ["a"], "b = 2\n"),
+        ("@d\ndef a():\n  x\n  # its end\n# about b\nb = 2\n", ["@d"], "# about b\nb = 2\n"),
         ("a = '''\n x\n'''\nb = 2\n", ["a"], "b = 2\n"),
     ],
 )

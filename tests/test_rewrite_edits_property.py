@@ -101,7 +101,7 @@ def _numbered(tree: ast.Module) -> ast.Module:
     return tree
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 10**9))
 def test_edits_of_the_text_are_edits_of_the_tree(seed: int) -> None:
     text = program(seed)
@@ -135,7 +135,7 @@ def test_edits_of_the_text_are_edits_of_the_tree(seed: int) -> None:
         assert "\n" not in result.replace("\r\n", "")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**9))
 def test_what_is_rewritten_to_itself_keeps_every_byte(seed: int) -> None:
     text = program(seed)

@@ -243,7 +243,7 @@ class EditSet:
         start, end = self.document.span(statement)
         indent, newline = self.layout.indent(statement), self.document.newline
         result: list[_Piece] = []
-        owner = (start, end)
+        owner, at = (start, end), self.layout.after(statement)
         for make in self._before.get(statement, ()):
             result.append((run.start, run.start, self._lines(make, indent), owner, False))
         if statement in self._rewritten:
@@ -252,8 +252,8 @@ class EditSet:
         elif deleted and empties and self.layout.closes_block(statement):
             result.append((start, end, lambda: "pass", owner, False))
         elif deleted:
-            result.append((run.start, run.end, lambda: "", owner, False))
-        at = self.layout.after(statement)
+            # the comments that end its block belong to it
+            result.append((run.start, at, lambda: "", owner, False))
         unfinished = at == len(self.document.text) and not self.document.text.endswith(("\n", "\r"))
         for make in self._after.get(statement, ()):
             made = self._lines(make, indent)
