@@ -19,10 +19,12 @@ See https://www.tensorflow.org/guide/autodiff
 
 from __future__ import annotations
 
+import ast
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.leaving import said_in_tensorflow
 
 
 class NumpyArrayOfTensors(Codemod):
@@ -32,4 +34,8 @@ class NumpyArrayOfTensors(Codemod):
     why = "np.array() and its kin convert each tensor to numbers"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("TensorFlow has no function of the same meaning")
+        call = cut.spot.node
+        if not isinstance(call, ast.Call):
+            return Refusal("what is written here can't be taken apart")
+        name = model.api_of(call.func) or cut.detail.replace("np.", "numpy.")
+        return said_in_tensorflow(model, model.document_of(cut.spot), call, name)

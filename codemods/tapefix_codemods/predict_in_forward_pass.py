@@ -19,10 +19,12 @@ See https://www.tensorflow.org/guide/autodiff
 
 from __future__ import annotations
 
+import ast
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.leaving import called
 
 
 class PredictInForwardPass(Codemod):
@@ -32,4 +34,9 @@ class PredictInForwardPass(Codemod):
     why = "predict() returns NumPy arrays"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the call's result is used as an array")
+        call = cut.spot.node
+        if not isinstance(call, ast.Call):
+            return Refusal("what is written here can't be taken apart")
+        if not isinstance(call.func, ast.Attribute) or not cut.detail.startswith(".predict"):
+            return Refusal("evaluate and test_on_batch give a number; compute the loss from the model's output")
+        return called(model, model.document_of(cut.spot), call)

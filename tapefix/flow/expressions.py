@@ -78,7 +78,7 @@ class Expressions(Statements):
     def eval_Constant(self, node: ast.Constant) -> Value:
         if node.value is None:
             return NONE
-        dtype = "float" if isinstance(node.value, float) else "bool" if isinstance(node.value, bool) else "int" if isinstance(node.value, int) else ""
+        dtype = "complex" if isinstance(node.value, complex) else "float" if isinstance(node.value, float) else "bool" if isinstance(node.value, bool) else "int" if isinstance(node.value, int) else ""
         return Value(Kind.NUMBER, const=node.value, dtype=dtype, node=node)
 
     def eval_JoinedStr(self, node: ast.JoinedStr) -> Value:
@@ -235,6 +235,10 @@ class Expressions(Statements):
                 return Value(Kind.NUMBER, const=_FOLD[type(op)](left.const, right.const))
             except Exception:
                 return NUMBER
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one.const, complex) and other.kind == Kind.TENSOR and other.dtype != "complex":
+                self.misuse(node, "complex")
+                return self.carry(node, [left, right], Kind.TENSOR, "complex")
         if isinstance(op, ast.Mod) and isinstance(left.const, str):
             return NUMBER
         if (left.kind | right.kind) & Kind.CONTAINER and not (left.kind | right.kind) & NUMERIC:

@@ -56,7 +56,9 @@ def dtype_of(value: Value | None) -> str:
         return "bool"
     if name.startswith(("int", "uint", "long", "short", "string", "str")):
         return "int"
-    return "float" if name.startswith(("float", "double", "half", "bfloat", "complex")) else ""
+    if name.startswith("complex"):
+        return "complex"
+    return "float" if name.startswith(("float", "double", "half", "bfloat")) else ""
 
 
 class Library(Calls):
@@ -247,6 +249,8 @@ class Library(Calls):
         variable = isinstance(value.ref, (Var, WeightOf))
         if (variable or "shape" in given.keywords) and self.live_of(value):
             return Value(Kind.TENSOR, lost=self.cut(How.CONSTANT, node, [value], "tf.constant", lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else ()), node=node)
+        if isinstance(value.ref, Sequence) and whole.kind & Kind.TENSOR and not whole.kind & Kind.UNKNOWN:
+            self.misuse(node, "constant")
         result = self.carry(node, [value])
         result.dtype = dtype_of(given.get(1, "dtype")) or whole.dtype
         result.reduced = whole.reduced

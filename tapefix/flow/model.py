@@ -67,6 +67,10 @@ class Misuse:
 
     @property
     def message(self) -> str:
+        if self.name == "complex":
+            return "a real tensor takes no complex factor"
+        if self.name == "constant":
+            return "tf.constant takes no list of tensors"
         return f"a tensor has no `.{self.name}`"
 
 
