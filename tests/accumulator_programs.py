@@ -14,8 +14,8 @@ MAKERS = {"zeros", "empty", "ones", "full", "zeros_like", "ones_like", "full_lik
 
 
 def buffers(document: Document) -> list[Buffer]:
-    """Each `name = np.zeros(...)` and `name = tf.Variable(...)` that is written in place, with all uses of that name in its
-    function (of an attribute: in the whole document)."""
+    """Each `name = np.zeros(...)` and `name = tf.Variable(...)` that is written in place, with all uses of that name
+    in its function (of an attribute: in the whole document)."""
     syntax = syntax_of(document)
     found = []
     for node in ast.walk(document.tree):
@@ -72,7 +72,12 @@ def _wraps_tensor(document: Document, node: ast.Call) -> bool:
     """`tf.Variable(...)` of more than numbers, inside a function."""
     inner = ast.unparse(node.args[0]) if node.args else ""
     inside = syntax_of(document).function(node) is not None
-    return inside and (dotted(node.func) or "").endswith("Variable") and ("tf." in inner or "x[" in inner) and "zeros" not in inner
+    return (
+        inside
+        and (dotted(node.func) or "").endswith("Variable")
+        and ("tf." in inner or "x[" in inner)
+        and "zeros" not in inner
+    )
 
 
 def _target(made: ast.Call, syntax) -> ast.expr | None:
@@ -93,7 +98,9 @@ def _same(a: ast.expr, b: ast.expr) -> bool:
 
 
 def _rebinding(statement: ast.stmt, name: ast.expr) -> bool:
-    return isinstance(statement, ast.Assign) and name in statement.targets and ".assign(" in ast.unparse(statement.value)
+    return (
+        isinstance(statement, ast.Assign) and name in statement.targets and ".assign(" in ast.unparse(statement.value)
+    )
 
 
 def planned(text: str, filename: str = "program.py") -> list[tuple[Buffer, Plan | Refusal]]:

@@ -14,7 +14,6 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from accumulator_programs import buffers, rewritten  # noqa: E402
-
 from tapefix.documents.document import Document  # noqa: E402
 from tapefix.rewrite.accumulators import Plan, Rung, plan  # noqa: E402
 
@@ -22,22 +21,30 @@ PROLOGUE = "import numpy as np\nimport tensorflow as tf\n\nWEIGHTS = tf.constant
 
 #: name -> (rung, program)
 PROGRAMS: dict[str, tuple[int, str]] = {
-    "rows of a NumPy array, one after the other": (1, """
+    "rows of a NumPy array, one after the other": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3))
     for i in range(4):
         out[i] = tf.tanh(x[i]) * (i + 1.0)
     return tf.reduce_sum(out * WEIGHTS)
-"""),
-    "columns of a Variable, rebound at each write": (1, """
+""",
+    ),
+    "columns of a Variable, rebound at each write": (
+        1,
+        """
 def forward(x):
     v = tf.Variable(tf.zeros_like(x))
     for k in range(x.shape[1]):
         step = tf.sin(x[:, k]) * WEIGHTS[k]
         v = v[:, k].assign(step)
     return tf.reduce_sum(v * v)
-"""),
-    "cells in nested loops": (1, """
+""",
+    ),
+    "cells in nested loops": (
+        1,
+        """
 def forward(x):
     n, m = x.shape
     table = tf.Variable(tf.zeros([n, m]))
@@ -45,8 +52,11 @@ def forward(x):
         for j in range(m):
             table[i, j].assign(tf.exp(x[i, j]) * (i + 2 * j + 1))
     return tf.reduce_mean(table)
-"""),
-    "several arrays in one loop": (1, """
+""",
+    ),
+    "several arrays in one loop": (
+        1,
+        """
 def forward(x):
     count = len(x)
     means, spreads = np.zeros(count), np.zeros(count, dtype=np.float32)
@@ -54,15 +64,21 @@ def forward(x):
         means[i] = tf.reduce_mean(row)
         spreads[i] = tf.math.reduce_std(row)
     return tf.reduce_sum(means * WEIGHTS[0] + tf.square(spreads))
-"""),
-    "backwards": (1, """
+""",
+    ),
+    "backwards": (
+        1,
+        """
 def forward(x):
     out = np.empty((4, 3), np.float32)
     for i in reversed(range(4)):
         out[i, :] = x[i] * (i + 1)
     return tf.reduce_sum(out[1:] * out[:-1])
-"""),
-    "counted by while": (1, """
+""",
+    ),
+    "counted by while": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4,))
     i = 0
@@ -70,8 +86,11 @@ def forward(x):
         out[i] = tf.reduce_sum(x[i] * WEIGHTS)
         i += 1
     return tf.reduce_sum(tf.square(out))
-"""),
-    "both branches write": (1, """
+""",
+    ),
+    "both branches write": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3), dtype="float32")
     for i in range(4):
@@ -80,55 +99,77 @@ def forward(x):
         else:
             out[i] = tf.cos(x[i])
     return tf.reduce_sum(out * WEIGHTS)
-"""),
-    "a first slot, then the loop": (1, """
+""",
+    ),
+    "a first slot, then the loop": (
+        1,
+        """
 def forward(x):
     out = np.zeros(4)
     out[0] = tf.reduce_sum(x[0])
     for t in range(1, 4):
         out[t] = tf.reduce_sum(x[t] * WEIGHTS)
     return tf.reduce_sum(tf.square(out)) + out[-1]
-"""),
-    "a (1, d) value in a (d,) slot": (1, """
+""",
+    ),
+    "a (1, d) value in a (d,) slot": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3))
     for i in range(4):
         out[i, :] = tf.nn.softplus(x[i:i + 1])
     return tf.reduce_sum(out * WEIGHTS)
-"""),
-    "a number in a row": (1, """
+""",
+    ),
+    "a number in a row": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3), dtype="float32")
     for i in range(4):
         out[i] = tf.reduce_sum(x[i] * WEIGHTS)
     return tf.reduce_sum(tf.square(out) * WEIGHTS)
-"""),
-    "NumPy's methods afterwards": (1, """
+""",
+    ),
+    "NumPy's methods afterwards": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3))
     for i in range(4):
         out[i] = tf.tanh(x[i])
     turned = out.T
     flat = out.reshape(-1)
-    return tf.reduce_sum(turned[0]) + out.mean() + flat[3] * 2.0 + tf.reduce_sum(out.sum(axis=1)) + out.astype("float32")[0, 0] + float(out.shape[0])
-"""),
-    "a constant around it": (1, """
+    total = tf.reduce_sum(turned[0]) + out.mean() + flat[3] * 2.0 + tf.reduce_sum(out.sum(axis=1))
+    return total + out.astype("float32")[0, 0] + float(out.shape[0])
+""",
+    ),
+    "a constant around it": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3))
     for i in range(4):
         out[i] = tf.tanh(x[i])
     tensor = tf.convert_to_tensor(out, dtype=tf.float32)
     return tf.reduce_sum(tensor * WEIGHTS)
-"""),
-    "float64 written out": (1, """
+""",
+    ),
+    "float64 written out": (
+        1,
+        """
 def forward(x):
     y = tf.cast(x, tf.float64)
     out = np.zeros((4, 3), dtype=np.float64)
     for i in range(4):
         out[i] = tf.sin(y[i])
     return tf.reduce_sum(out * tf.cast(WEIGHTS, tf.float64))
-"""),
-    "an attribute in one method": (1, """
+""",
+    ),
+    "an attribute in one method": (
+        1,
+        """
 class Collector:
     def run(self, x):
         self.out = np.zeros((4, 3))
@@ -139,8 +180,11 @@ class Collector:
 
 def forward(x):
     return Collector().run(x)
-"""),
-    "per sample and per position": (1, """
+""",
+    ),
+    "per sample and per position": (
+        1,
+        """
 def forward(x):
     result = np.zeros((x.shape[0], 1, 3))
     for j, sample in enumerate(x):
@@ -149,8 +193,11 @@ def forward(x):
             temp[i, :] = tf.stack([[sample[i], sample[i] ** 2]])
         result[j, :, :] = tf.reshape(tf.reduce_sum(temp, axis=1), (1, 3))
     return tf.reduce_sum(result * WEIGHTS)
-"""),
-    "inside the tape's block": (1, """
+""",
+    ),
+    "inside the tape's block": (
+        1,
+        """
 def forward(x):
     out = tf.Variable(tf.zeros([4, 3]))
     with tf.name_scope("fill"):
@@ -158,52 +205,73 @@ def forward(x):
             out[i].assign(tf.sin(x[i]))
         total = tf.reduce_sum(out * WEIGHTS)
     return total
-"""),
-    "fancy index afterwards": (1, """
+""",
+    ),
+    "fancy index afterwards": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3), dtype=np.float32)
     for i in range(4):
         out[i] = tf.sin(x[i])
     order = np.array([2, 0, 1, 3])
     return tf.reduce_sum(out[order] * tf.constant([[1.0], [2.0], [3.0], [4.0]])) + tf.reduce_sum(out[[0, 1]])
-"""),
-    "an index shifted to the left": (1, """
+""",
+    ),
+    "an index shifted to the left": (
+        1,
+        """
 def forward(x):
     out = np.zeros((4, 3), np.float32)
     for t in range(1, 5):
         out[t - 1] = x[t - 1] * t
     return tf.reduce_sum(tf.square(out))
-"""),
-    "read back": (3, """
+""",
+    ),
+    "read back": (
+        3,
+        """
 def forward(x):
     state = np.zeros((5, 3))
     for t in range(4):
         state[t + 1] = tf.tanh(state[t] * 0.5 + x[t])
     return tf.reduce_sum(state[1:] * WEIGHTS)
-"""),
-    "added to": (3, """
+""",
+    ),
+    "added to": (
+        3,
+        """
 def forward(x):
     sums = np.zeros(2)
     for i in range(4):
         sums[i % 2] += tf.reduce_sum(x[i] * WEIGHTS)
     return sums[0] * sums[1]
-"""),
-    "rows added to": (3, """
+""",
+    ),
+    "rows added to": (
+        3,
+        """
 def forward(x):
     sums = np.zeros((2, 3))
     for i in range(4):
         sums[i % 2] += x[i] * WEIGHTS
         sums[(i + 1) % 2] *= 0.5
     return tf.reduce_sum(tf.square(sums))
-"""),
-    "an untouched front": (3, """
+""",
+    ),
+    "an untouched front": (
+        3,
+        """
 def forward(x):
     out = np.ones((6, 3), dtype="float32")
     for i in range(4):
         out[i + 2] = x[i] * x[i]
     return tf.reduce_sum(out * WEIGHTS * tf.reshape(tf.range(6.0), [6, 1]))
-"""),
-    "skipped by continue": (3, """
+""",
+    ),
+    "skipped by continue": (
+        3,
+        """
 def forward(x):
     out = np.full((5, 3), 2.0)
     for i in range(5):
@@ -211,8 +279,11 @@ def forward(x):
             continue
         out[i] = tf.sin(x[i if i < 2 else i - 1])
     return tf.reduce_sum(tf.square(out))
-"""),
-    "two positions at once": (3, """
+""",
+    ),
+    "two positions at once": (
+        3,
+        """
 def forward(x):
     table = np.zeros((4, 4), dtype="float32")
     for i in range(4):
@@ -221,8 +292,11 @@ def forward(x):
             table[i, j] = d
             table[j, i] = 2.0 * d
     return tf.reduce_sum(tf.square(table)) + tf.reduce_sum(table[1]) + tf.reduce_sum(x)
-"""),
-    "a table of dynamic programming": (3, """
+""",
+    ),
+    "a table of dynamic programming": (
+        3,
+        """
 def forward(x):
     n, m = x.shape
     best = np.full((n + 1, m + 1), 9.0, dtype="float32")
@@ -232,8 +306,11 @@ def forward(x):
             before = tf.stack([best[i - 1, j], best[i, j - 1], best[i - 1][j - 1]])
             best[i, j] = x[i - 1, j - 1] - tf.reduce_logsumexp(-before)
     return best[n, m]
-"""),
-    "a helper fills it": (3, """
+""",
+    ),
+    "a helper fills it": (
+        3,
+        """
 def fill(target, rows):
     for i in range(4):
         target[i] = tf.sin(rows[i])
@@ -243,23 +320,32 @@ def forward(x):
     out = np.zeros((4, 3))
     fill(out, x)
     return tf.reduce_sum(out * WEIGHTS)
-"""),
-    "columns out of order": (3, """
+""",
+    ),
+    "columns out of order": (
+        3,
+        """
 def forward(x):
     out = np.zeros((4, 3), dtype="float32")
     for k in [2, 0, 1]:
         out[:, k] = tf.sin(x[:, k]) * (k + 1)
     return tf.reduce_sum(out * WEIGHTS)
-"""),
-    "columns of a Variable read back": (3, """
+""",
+    ),
+    "columns of a Variable read back": (
+        3,
+        """
 def forward(x):
     v = tf.Variable(tf.zeros([4, 3]))
     for k in reversed(range(3)):
         right = v[:, k + 1] if k < 2 else tf.ones([4])
         v[:, k].assign(tf.tanh(right + x[:, k]))
     return tf.reduce_sum(v * WEIGHTS)
-"""),
-    "a Variable kept in an attribute, reset, written by another method": (3, """
+""",
+    ),
+    "a Variable kept in an attribute, reset, written by another method": (
+        3,
+        """
 class Store:
     def __init__(self):
         self.shelf = tf.Variable(tf.zeros([6, 3]), trainable=False)
@@ -285,8 +371,11 @@ STORE = Store()
 
 def forward(x):
     return STORE.total(x)
-"""),
-    "the whole is read in the loop": (3, """
+""",
+    ),
+    "the whole is read in the loop": (
+        3,
+        """
 def forward(x):
     memory = np.zeros((4, 3), dtype="float32")
     score = 0.0
@@ -294,45 +383,63 @@ def forward(x):
         memory[i] = x[i] * WEIGHTS
         score += tf.reduce_sum(tf.square(tf.reduce_sum(memory, axis=0)))
     return score
-"""),
-    "a part of a row": (4, """
+""",
+    ),
+    "a part of a row": (
+        4,
+        """
 def forward(x):
     kept = np.zeros((4, 3), dtype="float32")
     for row, length in enumerate([1, 3, 2, 3]):
         kept[row, :length] = x[row, :length] * x[row, :length]
     return tf.reduce_sum(kept * WEIGHTS) + tf.reduce_sum(x)
-"""),
-    "blocks": (4, """
+""",
+    ),
+    "blocks": (
+        4,
+        """
 def forward(x):
     canvas = np.zeros((6, 6))
     for r in range(2):
         for c in range(3):
             canvas[3 * r:3 * r + 3, 2 * c:2 * c + 2] += tf.ones((3, 2)) * x[r, c] * x[r + 2, c]
     return tf.reduce_sum(canvas * canvas)
-"""),
-    "a slice and a row": (4, """
+""",
+    ),
+    "a slice and a row": (
+        4,
+        """
 def forward(x):
     out = np.zeros((6, 3))
     out[1:5] = tf.sin(x)
     out[-1] = x[0]
     return tf.reduce_sum(tf.square(out))
-"""),
-    "a mask": (4, """
+""",
+    ),
+    "a mask": (
+        4,
+        """
 def forward(x):
     out = np.ones((4, 3), dtype="float32")
     keep = np.array([[True, False, True]] * 4)
     out[keep] = tf.reshape(tf.gather(x, [0, 2], axis=1), [-1]) * 2.0
     return tf.reduce_sum(tf.square(out)) + tf.reduce_sum(x)
-"""),
-    "rows scattered into a Variable": (4, """
+""",
+    ),
+    "rows scattered into a Variable": (
+        4,
+        """
 def forward(x):
     v = tf.Variable(tf.ones([3, 3]))
     v.scatter_nd_add([[0], [2]], x[:2])
     v.scatter_add(tf.IndexedSlices(x[2:], [0, 0]))
     v.scatter_sub(tf.IndexedSlices(x[1:3] * x[1:3], [1, 2]))
     return tf.reduce_sum(v * v * WEIGHTS)
-"""),
-    "the whole assigned by scattering": (4, """
+""",
+    ),
+    "the whole assigned by scattering": (
+        4,
+        """
 def forward(x):
     v = tf.Variable(tf.zeros([4, 3]))
     for i in range(4):
@@ -340,23 +447,32 @@ def forward(x):
     v.assign_add(x * 0.5)
     v.assign_sub(x * x * 0.25)
     return tf.reduce_sum(v * WEIGHTS)
-"""),
-    "diagonal first, then the rest": (4, """
+""",
+    ),
+    "diagonal first, then the rest": (
+        4,
+        """
 def forward(x):
     m = tf.Variable(tf.eye(3))
     m[0, :].assign(x[0])
     m[:, 1].assign(x[1] * WEIGHTS)
     return tf.reduce_sum(tf.matmul(m, m)) + tf.reduce_sum(x)
-"""),
-    "a position given by a tensor of the data": (4, """
+""",
+    ),
+    "a position given by a tensor of the data": (
+        4,
+        """
 def forward(x):
     out = np.zeros((4, 3), dtype="float32")
     where = np.argsort([3, 1, 2, 0])
     for i in range(4):
         out[where[i]] = x[i] * (i + 1)
     return tf.reduce_sum(out * tf.reshape(tf.range(12.0), [4, 3]))
-"""),
-    "state that is kept": (4, """
+""",
+    ),
+    "state that is kept": (
+        4,
+        """
 class Memory(tf.Module):
     def __init__(self):
         self.state = tf.Variable(tf.ones([3]), trainable=False)
@@ -370,8 +486,11 @@ def forward(x):
     memory = Memory()
     memory.state.assign(tf.ones([3]))
     return memory.step(x[0]) + tf.reduce_sum(tf.square(x))
-"""),
-    "an accumulator kept in an attribute": (4, """
+""",
+    ),
+    "an accumulator kept in an attribute": (
+        4,
+        """
 class Meter:
     def __init__(self):
         self.total = tf.Variable(0.0)
@@ -388,13 +507,17 @@ METER = Meter()
 
 def forward(x):
     return METER(x)
-"""),
-    "a Variable made of tensors": (0, """
+""",
+    ),
+    "a Variable made of tensors": (
+        0,
+        """
 def forward(x):
     kernel = tf.Variable(tf.matmul(x, x, transpose_a=True), name="kernel", trainable=False)
     pair = tf.Variable([x[0, 0], x[1, 1]], dtype=tf.float32)
     return tf.reduce_sum(kernel * kernel) + tf.reduce_sum(pair * pair)
-"""),
+""",
+    ),
 }
 
 GRAPH = """
@@ -448,7 +571,7 @@ def x() -> np.ndarray:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_gradient_is_there_and_the_value_is_the_same(name: str, x: np.ndarray) -> None:
-    rung, program = PROGRAMS[name]
+    _, program = PROGRAMS[name]
     after, refusals = rewritten(PROLOGUE + program)
     assert not refusals or "kept" in name, [r.reason for r in refusals]
     wanted = differences(program, x)
@@ -465,7 +588,8 @@ def test_the_plainest_right_rung_is_taken(name: str) -> None:
     rung, program = PROGRAMS[name]
     document = Document("program.py", (PROLOGUE + program).encode())
     plans = [plan(document, buffer) for buffer in buffers(document)]
-    assert plans and all(isinstance(p, Plan) for p in plans)
+    assert plans
+    assert all(isinstance(p, Plan) for p in plans)
     assert {p.rung for p in plans if isinstance(p, Plan)} == {Rung(rung) if rung else None}
 
 

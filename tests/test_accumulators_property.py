@@ -17,9 +17,10 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("hypothesis")
 
-from accumulator_programs import rewritten  # noqa: E402
 from hypothesis import HealthCheck, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+
+from accumulator_programs import rewritten  # noqa: E402
 
 EXAMPLES = 60
 
@@ -65,7 +66,11 @@ class Recipe:
 
     def reference(self) -> str:
         fill = {"zeros": 0.0, "ones": 1.0, "full": 1.5}[self.content]
-        lines = ["def forward(x):", f"    buf = tf.cast(tf.fill({list(self.shape)}, {fill}), tf.{self.dtype})", "    seen = 0.0"]
+        lines = [
+            "def forward(x):",
+            f"    buf = tf.cast(tf.fill({list(self.shape)}, {fill}), tf.{self.dtype})",
+            "    seen = 0.0",
+        ]
         lines += self.loops(self.write_reference)
         reads = [_as_tensor_read(read) for read in self.reads]
         return "\n".join([*lines, f"    return seen + {' + '.join(reads)}", ""])
@@ -131,9 +136,13 @@ class Recipe:
 
 
 def _as_tensor_read(read: str) -> str:
-    return read.replace("buf.T", "tf.transpose(buf)").replace("buf.sum()", "tf.reduce_sum(buf)").replace(
-        "buf.mean(axis=0)", "tf.reduce_mean(buf, axis=0)"
-    ).replace("buf.value()", "buf").replace("buf.reshape(-1)", "tf.reshape(buf, [-1])")
+    return (
+        read.replace("buf.T", "tf.transpose(buf)")
+        .replace("buf.sum()", "tf.reduce_sum(buf)")
+        .replace("buf.mean(axis=0)", "tf.reduce_mean(buf, axis=0)")
+        .replace("buf.value()", "buf")
+        .replace("buf.reshape(-1)", "tf.reshape(buf, [-1])")
+    )
 
 
 def headers(size: int, depth: int) -> st.SearchStrategy[str]:
@@ -213,7 +222,9 @@ def run(text: str, x: np.ndarray) -> tuple[float, np.ndarray | None]:
     return float(value), None if gradient is None else tf.convert_to_tensor(gradient).numpy()
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+)
 @given(recipes())
 def test_rewritten_programs_keep_their_value_and_have_the_references_gradient(recipe: Recipe) -> None:
     program = "import numpy as np\nimport tensorflow as tf\n\n\n" + recipe.in_place()

@@ -8,6 +8,7 @@ from tapefix.documents.document import Document
 from tapefix.flow.facts import Buffer
 from tapefix.rewrite import imports
 from tapefix.rewrite.accumulators.arrays import plan_tensor_array
+from tapefix.rewrite.accumulators.batched import plan_batched
 from tapefix.rewrite.accumulators.facts import Facts, SyntaxFacts
 from tapefix.rewrite.accumulators.functional import plan_functional
 from tapefix.rewrite.accumulators.job import Job
@@ -58,4 +59,4 @@ def _most_telling(job: Job, reasons: dict[Callable[[Job, EditSet], Plan], NotPro
     return reasons[plan_state if job.made.library == "variable" and job.holder[0] == "attribute" else plan_functional]
 
 
-__all__ = ["Facts", "NotProven", "Plan", "Refusal", "Rung", "SyntaxFacts", "plan"]
+__all__ = ["Facts", "NotProven", "Plan", "Refusal", "Rung", "SyntaxFacts", "plan", "plan_batched"]

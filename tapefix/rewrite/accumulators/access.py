@@ -170,7 +170,11 @@ def _method(use: Use, access: Access, name: str, call: ast.Call, syntax: Syntax)
     outer = syntax.parent(call)
     rebinds = False
     result: ast.Call | None = None
-    if isinstance(outer, ast.Assign) and len(outer.targets) == 1 and dotted(outer.targets[0]) == (dotted(use.spot.node) or ""):
+    if (
+        isinstance(outer, ast.Assign)
+        and len(outer.targets) == 1
+        and dotted(outer.targets[0]) == (dotted(use.spot.node) or "")
+    ):
         rebinds = True
     elif not isinstance(outer, ast.Expr):
         if not _alone_in_its_statement(call, use, syntax):
@@ -187,14 +191,16 @@ def _method(use: Use, access: Access, name: str, call: ast.Call, syntax: Syntax)
 
 
 def _alone_in_its_statement(call: ast.Call, use: Use, syntax: Syntax) -> bool:
-    """Whether the write can be done before the statement that uses its result: nothing else there depends on the order."""
+    """Whether the write can be done before the statement that uses its result: nothing else there reads the buffer."""
     statement = use.statement
     if not isinstance(statement, ast.Assign | ast.Return | ast.AnnAssign):
         return False
     inside = set(ast.walk(call))
     node: ast.AST = call
     while node is not statement:
-        if isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp):
+        if isinstance(
+            node, ast.IfExp | ast.BoolOp | ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
+        ):
             return False
         node = syntax.parents[node]
     buffer = ast.unparse(use.spot.node)
@@ -216,7 +222,7 @@ def _read(use: Use, syntax: Syntax) -> Read:
 
 
 def access_at(node: ast.AST, syntax: Syntax) -> Access:
-    """The subscripts that follow directly on a buffer: `buf[i][j]` is `buf[i, j]` where the first ones are positions."""
+    """The subscripts that follow directly on a buffer: `buf[i][j]` is `buf[i, j]` where the first is a position."""
     assert isinstance(node, ast.expr)
     index: Index = ()
     while True:
@@ -265,7 +271,7 @@ def leading(index: Index) -> list[ast.expr] | None:
 
 
 def single_axis(index: Index, rank: int | None) -> tuple[int, ast.expr] | None:
-    """(axis, position) of an index with one position among whole slices: `[:, i, :]` is (1, i), `[..., i]` is (-1, i)."""
+    """(axis, position) of an index with one position among whole slices: (1, i) of `[:, i]`, (-1, i) of `[..., i]`."""
     places = [k for k, e in enumerate(index) if isinstance(e, At)]
     if len(places) != 1:
         return None

@@ -50,7 +50,10 @@ class Linear:
         return hash(frozenset(self.terms.items()))
 
     def __repr__(self) -> str:
-        return " + ".join(f"{factor}*{atom}" if atom else str(factor) for atom, factor in sorted(self.terms.items())) or "0"
+        return (
+            " + ".join(f"{factor}*{atom}" if atom else str(factor) for atom, factor in sorted(self.terms.items()))
+            or "0"
+        )
 
     @property
     def value(self) -> int | None:
@@ -173,13 +176,13 @@ class Dims:
         value = self.single_value(node)
         if value is not None and not isinstance(value, ast.List | ast.Tuple):
             return self.of(value, depth - 1)
-        scope, bindings = self.syntax.visible(node.id, node)
+        _, bindings = self.syntax.visible(node.id, node)
         if len(bindings) == 1 and self._steady(bindings[0], node):
             binding = bindings[0]
             parent = self.syntax.parent(binding)
             assign = self.syntax.parent(parent) if parent is not None else None
             if isinstance(parent, ast.Tuple) and isinstance(assign, ast.Assign) and binding in parent.elts:
-                return self._unpacked(assign.value, parent, parent.elts.index(binding), depth)  # type: ignore[arg-type]
+                return self._unpacked(assign.value, parent, parent.elts.index(binding), depth)
         return Linear.atom(self.token(node, depth))
 
     def _unpacked(self, value: ast.expr, targets: ast.Tuple, position: int, depth: int) -> Linear:

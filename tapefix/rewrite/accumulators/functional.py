@@ -68,7 +68,8 @@ def put(edits: EditSet, write: Write, statements: str, parts: dict[str, ast.AST 
         return
     statement = write.statement
     edits.replace(write.result, result)
-    assert isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return) and statement.value is not None
+    assert isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return)
+    assert statement.value is not None
     if isinstance(statement, ast.Return):
         rest = "return {rest}"
     else:
@@ -78,13 +79,15 @@ def put(edits: EditSet, write: Write, statements: str, parts: dict[str, ast.AST 
 
 
 def _held_by_an_attribute(job: Job) -> None:
-    """Every write names the attribute, so that binding the attribute anew is seen by all; and no graph outlives its trace."""
+    """Every write names the attribute, so that all see it bound anew; and no tensor outlives its trace."""
     for use in job.own_uses:
         node = use.use.spot.node
         if not isinstance(node, ast.Attribute):
             raise NotProven(f"`{job.name}` has a second name, `{ast.unparse(node)}`, on line {job.line(node)}")
         if isinstance(use, Write) and job.facts.traced(node) and not _made_in_the_same_function(job, use):
-            raise NotProven(f"`{job.name}` is written on line {job.line(node)} while a graph is traced, and outlives it")
+            raise NotProven(
+                f"`{job.name}` is written on line {job.line(node)} while a graph is traced, and outlives it"
+            )
 
 
 def _written_as_elements(job: Job) -> None:
@@ -125,7 +128,9 @@ def _held_by_names(job: Job, edits: EditSet) -> None:
     guards.bound_once(job, name)
     for function in declared:
         if job.facts.traced(function.body[0]):
-            raise NotProven(f"`{name}` is written by `{function.name}` (line {job.line(function)}) while a graph is traced")
+            raise NotProven(
+                f"`{name}` is written by `{function.name}` (line {job.line(function)}) while a graph is traced"
+            )
         if not any(isinstance(s, ast.Global) and name in s.names for s in ast.walk(function)):
             first = function.body[0]
             docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(function.body) > 1
@@ -148,7 +153,7 @@ def returns_its_argument(job: Job, edits: EditSet, helper: ast.FunctionDef, read
         raise NotProven(f"`{helper.name}` (line {job.line(helper)}) knows the buffer by several names")
     name = names.pop()
     for node in ast.walk(helper):
-        if isinstance(node, ast.Return) or isinstance(node, ast.Yield | ast.YieldFrom):
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
             raise NotProven(f"`{helper.name}` already returns a value on line {job.line(node)}")
     for call in calls:
         statement = job.syntax.statement(call)
@@ -178,7 +183,12 @@ def first_tensor(job: Job, edits: EditSet) -> str:
             return f"{tf}.cast({source}, {job.source(written)})"
         tensor = isinstance(made.array, ast.Call) and source.startswith(f"{tf}.")
         return source if tensor else f"{tf}.convert_to_tensor({source})"
-    if made.like is not None and made.array is made.core and not made.dtype_written and source.split("(")[0].endswith("_like"):
+    if (
+        made.like is not None
+        and made.array is made.core
+        and not made.dtype_written
+        and source.split("(")[0].endswith("_like")
+    ):
         kind = "ones_like" if made.content == "ones" else "zeros_like"
         if made.content != "full":
             return f"{tf}.{kind}({job.source(made.like)})"
@@ -274,7 +284,8 @@ def _scatter_positions(job: Job, write: Write) -> list[ast.expr] | None:
 
 def _scattered(job: Job, edits: EditSet, write: Write, name: str) -> Template:
     """`v.scatter_nd_add(indices, updates)`, `v.scatter_add(tf.IndexedSlices(rows, indices))`."""
-    assert write.call is not None and isinstance(write.call.func, ast.Attribute)
+    assert write.call is not None
+    assert isinstance(write.call.func, ast.Attribute)
     tf = job.tf(edits, write.statement)
     method = write.call.func.attr
     kind = {"set": "update", "add": "add", "sub": "sub", "max": "max", "min": "min"}[write.operation]
@@ -284,12 +295,17 @@ def _scattered(job: Job, edits: EditSet, write: Write, name: str) -> Template:
         updates = write.call.args[1] if len(write.call.args) > 1 else arguments.get("updates")
         if indices is None or updates is None:
             raise NotProven(f"the arguments of `{method}` on line {job.line(write.statement)} are not seen")
-        return f"{tf}.tensor_scatter_nd_{kind}({name}, {{indices}}, {{updates}})", {"indices": indices, "updates": updates}
+        return f"{tf}.tensor_scatter_nd_{kind}({name}, {{indices}}, {{updates}})", {
+            "indices": indices,
+            "updates": updates,
+        }
     if method == "batch_scatter_update":
         raise NotProven(f"line {job.line(write.statement)}: `batch_scatter_update` has no counterpart for tensors")
     delta = write.call.args[0] if write.call.args else arguments.get("sparse_delta")
     match delta:
-        case ast.Call(func=ast.Attribute(attr="IndexedSlices") | ast.Name(id="IndexedSlices"), args=args, keywords=keywords):
+        case ast.Call(
+            func=ast.Attribute(attr="IndexedSlices") | ast.Name(id="IndexedSlices"), args=args, keywords=keywords
+        ):
             given = {k.arg: k.value for k in keywords}
             rows = args[0] if args else given.get("values")
             at = args[1] if len(args) > 1 else given.get("indices")
@@ -297,7 +313,9 @@ def _scattered(job: Job, edits: EditSet, write: Write, name: str) -> Template:
                 template = f"{tf}.tensor_scatter_nd_{kind}({name}, {tf}.expand_dims({{at}}, -1), {{rows}})"
                 return template, {"at": at, "rows": rows}
         case ast.Name() | ast.Attribute():
-            template = f"{tf}.tensor_scatter_nd_{kind}({name}, {tf}.expand_dims({{delta}}.indices, -1), {{delta}}.values)"
+            template = (
+                f"{tf}.tensor_scatter_nd_{kind}({name}, {tf}.expand_dims({{delta}}.indices, -1), {{delta}}.values)"
+            )
             return template, {"delta": delta}
     raise NotProven(f"the rows that line {job.line(write.statement)} scatters are not seen")
 
@@ -338,7 +356,7 @@ def _element_text(job: Job, element: Element) -> str:
 
 
 def with_value_function(job: Job, edits: EditSet, arrays: bool) -> str:
-    """The name of the module's function that makes a tensor with a part replaced; it is added where it is not there yet."""
+    """The name of the module's function that makes a tensor with a part replaced; added where it is not there yet."""
     tree = job.document.tree
     first = next((s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)), None)
     tf = job.tf(edits, job.maker_statement)

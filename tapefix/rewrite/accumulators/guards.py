@@ -1,4 +1,4 @@
-"""The conditions under which a rung is right. Each function raises NotProven with the line that breaks its condition."""
+"""The conditions under which a rung is right. Each raises NotProven with the line that breaks it."""
 
 from __future__ import annotations
 
@@ -46,15 +46,19 @@ def only_set(job: Job) -> None:
     """No slot is written by `+=`, a scatter or a whole assignment."""
     for write in job.writes:
         if write.operation != "set" or write.form not in ("item", "method") or write.result is not None:
-            raise NotProven(f"line {job.line(write.statement)} adds to what `{job.name}` holds already or writes it as a whole")
+            raise NotProven(
+                f"line {job.line(write.statement)} adds to what `{job.name}` holds already or writes it as a whole"
+            )
 
 
 def not_read_before(job: Job, end: ast.stmt) -> None:
-    """No read stands before the end of the statement after which the buffer is complete, or is run before it by a loop."""
+    """No read stands before the end of the statement after which the buffer is complete."""
     last = job.syntax.end(end)
     for read in job.own_reads:
         if job.syntax.order[read.use.spot.node] <= last:
-            raise NotProven(f"`{job.name}` is read on line {job.line(read.use.spot.node)} while it is still being filled")
+            raise NotProven(
+                f"`{job.name}` is read on line {job.line(read.use.spot.node)} while it is still being filled"
+            )
 
 
 def bound_once(job: Job, name: str) -> None:
@@ -90,7 +94,7 @@ def _kept(job: Job, read: Read) -> bool:
 
 
 def _name_is_read_before_the_next_write(job: Job, read: Read) -> bool:
-    """Whether the second name that `x = v` makes is never read after a write that follows, so that a copy does as well."""
+    """Whether the second name that `x = v` makes is never read after a later write, so that a copy does as well."""
     binding = job.syntax.parent(read.access.node)
     if not (isinstance(binding, ast.Assign) and len(binding.targets) == 1 and isinstance(binding.targets[0], ast.Name)):
         return False

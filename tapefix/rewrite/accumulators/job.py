@@ -162,7 +162,7 @@ class Job:
         return self.holder[1] or f"the array made on line {self.made.call.lineno}"
 
     def handed_to(self, read: Read) -> ast.FunctionDef | None:
-        """The function of this document that gets the buffer as an argument here, and uses it by its parameter's name."""
+        """The function of this document that gets the buffer as an argument here and writes into it."""
         node: ast.AST = read.use.spot.node
         call = self.syntax.parent(node)
         keyword = call.arg if isinstance(call, ast.keyword) else None
@@ -179,7 +179,7 @@ class Job:
             if names[:1] in (["self"], ["cls"]) and isinstance(call.func, ast.Attribute):
                 names = names[1:]
             if keyword is None and node in call.args:
-                position = call.args.index(node)  # type: ignore[arg-type]
+                position = call.args.index(node)
                 keyword = names[position] if position < len(names) else None
             if keyword is not None and ast.unparse(use.use.spot.node) == keyword:
                 return function
@@ -249,4 +249,6 @@ class Job:
             raise NotProven(f"the size `{self.source(node)}` (line {self.line(node)}) can't be computed a second time")
         again = self.rebound_between(node, self.made.call, at)
         if again is not None:
-            raise NotProven(f"`{self.source(node)}`, a size of `{self.name}`, is bound again on line {self.line(again)}")
+            raise NotProven(
+                f"`{self.source(node)}`, a size of `{self.name}`, is bound again on line {self.line(again)}"
+            )

@@ -61,7 +61,7 @@ def fitted(job: Job, edits: EditSet, write: Write, fill: Filling) -> tuple[str, 
 
 
 def reshaped_at_the_end(job: Job, fill: Filling) -> bool:
-    """Whether the stacked list gets the buffer's shape anyway, which takes away leading axes of size one in the slots."""
+    """Whether the stacked list gets the buffer's shape, which takes away leading axes of size one in the slots."""
     if fill.flat:
         return True
     return fill.axis == 0 and job.made.shape is not None and _doubtful(job, fill)

@@ -34,12 +34,16 @@ def _bound(target: ast.expr, iterable: ast.expr, dims: Dims) -> list[Counter]:
         case ast.Name(id=name), ast.Call():
             numbers = _range(iterable, dims)
             return [Counter(name, *numbers)] if numbers else []
-        case ast.Tuple(elts=[ast.Name(id=name), rest]), ast.Call(func=ast.Name(id="enumerate"), args=[inner, *more], keywords=keywords):
+        case ast.Tuple(elts=[ast.Name(id=name), rest]), ast.Call(
+            func=ast.Name(id="enumerate"), args=[inner, *more], keywords=keywords
+        ):
             first = more[0] if more else next((k.value for k in keywords if k.arg == "start"), ast.Constant(0))
             start, size = dims.of(first), _trips(inner, dims)
             found = [Counter(name, start, start + size)] if size is not None else []
             return found + [c for c in _bound(rest, inner, dims) if c.upwards]
-        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=iterables) if len(targets) == len(iterables):
+        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=iterables) if len(targets) == len(
+            iterables
+        ):
             size = _trips(iterable, dims)
             if size is None:
                 return []
@@ -49,12 +53,16 @@ def _bound(target: ast.expr, iterable: ast.expr, dims: Dims) -> list[Counter]:
 
 
 def _range(call: ast.expr, dims: Dims) -> tuple[Linear, Linear, bool] | None:
-    """(start, stop, upwards) of `range`, `tf.range`, `np.arange` with a step of 1 or -1, and of `reversed(range(…))`."""
+    """(start, stop, upwards) of `range`, `tf.range`, `np.arange` by steps of 1 or -1, and of `reversed(range(…))`."""
     match call:
         case ast.Call(func=ast.Name(id="reversed"), args=[inner]):
             numbers = _range(inner, dims)
             return (numbers[0], numbers[1], not numbers[2]) if numbers else None
-        case ast.Call(func=func, args=args, keywords=[]) if (dotted(func) or "").split(".")[-1] in ("range", "arange", "trange"):
+        case ast.Call(func=func, args=args, keywords=[]) if (dotted(func) or "").split(".")[-1] in (
+            "range",
+            "arange",
+            "trange",
+        ):
             zero, one = Linear.constant(0), Linear.constant(1)
             limits = [dims.of(arg) for arg in args]
             if len(limits) == 1:
@@ -149,7 +157,7 @@ def reached_each_pass(loop: Loop, statements: list[ast.stmt], syntax: Syntax) ->
 
 
 def passes(block: list[ast.stmt], statements: list[ast.stmt], syntax: Syntax) -> int | None:
-    """How many of the statements one run of the block executes; None where that depends on more than branches agree on."""
+    """How many of the statements one run of the block executes; None where that is not always the same."""
     total = 0
     for statement in block:
         if statement in statements:

@@ -35,7 +35,8 @@ def unwrap(job: Job, edits: EditSet) -> None:
     assert isinstance(call, ast.Call)
     unknown = [k.arg or "**" for k in call.keywords if k.arg not in _IDLE]
     if unknown or len(call.args) > 1:
-        raise NotProven(f"the arguments `{', '.join(unknown) or 'after the first'}` on line {job.line(call)} mean something to a Variable")
+        which = ", ".join(unknown) or "after the first"
+        raise NotProven(f"the arguments `{which}` on line {job.line(call)} mean something to a Variable")
     dtype = next((k.value for k in call.keywords if k.arg == "dtype"), None)
     tf = job.tf(edits, job.maker_statement)
     inner = job.made.array

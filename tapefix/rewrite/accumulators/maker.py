@@ -83,11 +83,15 @@ def _variable(call: ast.expr, dims: Dims) -> Made:
         return Made(call, "variable", call, "other", None, None, dtype, dtype is not None)
     content, shape, like, inner, written = _array(initial, dims)
     if inner is None and not written and content != "other" and like is None:
-        inner = "float64" if (dotted(getattr(initial, "func", initial)) or "").startswith(("np.", "numpy.")) else "float32"
+        inner = (
+            "float64" if (dotted(getattr(initial, "func", initial)) or "").startswith(("np.", "numpy.")) else "float32"
+        )
     return Made(call, "variable", initial, content, shape, like, dtype or inner, dtype is not None or written)
 
 
-def _array(call: ast.expr, dims: Dims) -> tuple[Content, tuple[ast.expr, ...] | None, ast.expr | None, str | None, bool]:
+def _array(
+    call: ast.expr, dims: Dims
+) -> tuple[Content, tuple[ast.expr, ...] | None, ast.expr | None, str | None, bool]:
     if not isinstance(call, ast.Call):
         return "other", None, None, None, False
     if isinstance(call.func, ast.Attribute) and call.func.attr == "astype" and call.args:
@@ -133,7 +137,7 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def shape_of_argument(size: ast.expr, dims: Dims) -> tuple[tuple[ast.expr, ...] | None, ast.expr | None]:
-    """(sizes, array) of a shape argument: `(n, d)` gives the sizes, `x.shape` the array, `n` one size where `n` is a number."""
+    """(sizes, array) of a shape argument: the sizes of `(n, d)`, the array of `x.shape`; `n` is a size if a number."""
     if isinstance(size, ast.Tuple | ast.List):
         return (None, None) if any(isinstance(e, ast.Starred) for e in size.elts) else (tuple(size.elts), None)
     if (owner := shape_owner(size)) is not None:
@@ -188,7 +192,14 @@ def dtype_name(node: ast.expr | None) -> str | None:
             return "bool"
         case ast.Attribute(attr="single"):
             return "float32"
-        case ast.Attribute(attr=attr) if attr.rstrip("0123456789") in ("float", "bfloat", "int", "uint", "complex", "bool"):
+        case ast.Attribute(attr=attr) if attr.rstrip("0123456789") in (
+            "float",
+            "bfloat",
+            "int",
+            "uint",
+            "complex",
+            "bool",
+        ):
             return attr
         case ast.Name(id=name) if name.rstrip("0123456789") in ("float", "int", "complex", "uint"):
             return name

@@ -1,4 +1,4 @@
-"""What reads a buffer, said anew for a tensor: `.T`, `.size`, `.mean()`, `.copy()`, `.value()`, fancy indices, constants around it."""
+"""What reads a buffer, said anew for a tensor: `.T`, `.mean()`, `.copy()`, `.value()`, arrays as indices, constants."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from tapefix.rewrite.accumulators.syntax import dotted
 from tapefix.rewrite.edits import EditSet
 
 _SAME_ON_TENSORS = {"shape", "dtype", "numpy", "ndim", "get_shape", "device", "name"}
-_REDUCED = {"mean": "reduce_mean", "sum": "reduce_sum", "max": "reduce_max", "min": "reduce_min", "prod": "reduce_prod",
-            "std": "math.reduce_std", "var": "math.reduce_variance", "any": "reduce_any", "all": "reduce_all"}  # fmt: skip
+_REDUCED = {
+    "mean": "reduce_mean",
+    "sum": "reduce_sum",
+    "max": "reduce_max",
+    "min": "reduce_min",
+    "prod": "reduce_prod",
+    "std": "math.reduce_std",
+    "var": "math.reduce_variance",
+    "any": "reduce_any",
+    "all": "reduce_all",
+}
 _CONSTANT = ("tf.constant", "tf.convert_to_tensor", "tensorflow.constant", "tensorflow.convert_to_tensor")
 
 
 def as_tensor(job: Job, edits: EditSet, read: Read, text: str | None = None) -> None:
-    """Edits for one read of a buffer that is a tensor now; `text` is what stands for the buffer, if not its name."""
+    """Edits for one read of a buffer that is a tensor now; `text` stands for the buffer, if not its name."""
     node = read.use.spot.node
     assert isinstance(node, ast.expr)
     if text is not None:
@@ -44,7 +53,7 @@ def _gathered(job: Job, edits: EditSet, read: Read) -> None:
 
 
 def _surroundings(job: Job, edits: EditSet, node: ast.expr) -> None:
-    """What takes the value of `node`, as far as it stays an array: attributes, methods, arithmetic, constants around it."""
+    """What takes the value of `node`, as far as it stays an array: attributes, methods, arithmetic, constants."""
     following: ast.expr | None = node
     while following is not None:
         node, following = following, None
@@ -56,7 +65,9 @@ def _surroundings(job: Job, edits: EditSet, node: ast.expr) -> None:
                 following = parent
             case ast.Subscript(value=value) if value is node:
                 following = parent
-            case ast.Call(func=func, args=[first, *rest], keywords=keywords) if first is node and dotted(func) in _CONSTANT:
+            case ast.Call(func=func, args=[first, *rest], keywords=keywords) if (
+                first is node and dotted(func) in _CONSTANT
+            ):
                 dtype = rest[0] if rest else next((k.value for k in keywords if k.arg == "dtype"), None)
                 if any(k.arg == "shape" for k in keywords):
                     return

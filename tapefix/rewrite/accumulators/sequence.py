@@ -174,7 +174,14 @@ def _nested(job: Job, groups: list[tuple[ast.stmt, list[Write]]]) -> Filling:
         _once_in_each_pass(job, loops[number], inner)
         counter, shift = _counted(job, [loops[number]], positions[number], write)
         size = job.made.size(number, job.dims)
-        if not counter.upwards or counter.start + shift != Linear.constant(0) or size is None or counter.stop + shift != size:
-            raise NotProven(f"it is not known that the loop on line {job.line(loops[number])} covers axis {number} of `{job.name}`")
+        if (
+            not counter.upwards
+            or counter.start + shift != Linear.constant(0)
+            or size is None
+            or counter.stop + shift != size
+        ):
+            raise NotProven(
+                f"it is not known that the loop on line {job.line(loops[number])} covers axis {number} of `{job.name}`"
+            )
         inner = [loops[number]]
     return Filling(0, len(positions), False, tuple(loops), top)

@@ -66,7 +66,12 @@ def plan_slots(job: Job, edits: EditSet) -> Plan:
         else:
             _rewrite_read(job, edits, read, layout)
     how = "a nested list of cells" if layout.depth > 1 else "a list of slots"
-    return Plan(Applicability.SAFE, (), f"keep {how}, rebind an element at each write, tf.stack them where all are read", Rung.SLOTS)
+    return Plan(
+        Applicability.SAFE,
+        (),
+        f"keep {how}, rebind an element at each write, tf.stack them where all are read",
+        Rung.SLOTS,
+    )
 
 
 def _follows(job: Job, read: Read, after: int) -> bool:
@@ -162,7 +167,7 @@ def _complete_after(job: Job) -> ast.stmt | None:
     last = max(filled, key=lambda statement: job.syntax.order[statement])
     for statement in (last, *job.syntax.ancestors(last)):
         if statement in block:
-            return statement  # type: ignore[return-value]
+            return statement
     return None
 
 
@@ -183,6 +188,7 @@ def first_slots(job: Job, edits: EditSet, layout: Layout) -> str:
     scalars = made.rank is not None and made.rank == layout.depth and number is not None
     if scalars and (made.library == "numpy" or made.dtype == "float32"):
         assert made.shape is not None
+        assert number is not None
         text = expression("[{number}] * {size}", number=number, size=job.source(made.shape[-1]))
         for size in reversed(made.shape[:-1]):
             text = expression("[{inner} for _ in range({size})]", inner=text, size=job.source(size))
@@ -206,7 +212,7 @@ def first_slots(job: Job, edits: EditSet, layout: Layout) -> str:
 
 
 def _slots_of_axis(job: Job, layout: Layout, array: str) -> str:
-    """Slots along an inner axis: a comprehension over arrays without it, or NumPy's moveaxis where the sizes aren't written."""
+    """Slots along an inner axis: a comprehension over arrays without that axis."""
     made = job.made
     call = made.array
     if made.shape is None or not isinstance(call, ast.Call) or not call.args or made.rank is None:
@@ -357,7 +363,10 @@ def _text(job: Job, element: Element) -> str:
 def _inside_reset(job: Job, read: Read) -> bool:
     """Whether the read is the inner `v` of `v.assign(tf.zeros_like(v))`, which its write takes care of."""
     return any(
-        w.form == "whole" and w.statement is read.use.statement and _is_like_itself(w) and isinstance(w.use.spot.node, ast.Attribute)
+        w.form == "whole"
+        and w.statement is read.use.statement
+        and _is_like_itself(w)
+        and isinstance(w.use.spot.node, ast.Attribute)
         for w in job.writes
     )
 

@@ -76,7 +76,11 @@ def _writing_function(job: Job) -> Scope:
     scopes = {job.function_scope(w.statement) for w in carrying}
     if len(scopes) != 1:
         lines = ", ".join(sorted({str(job.line(w.statement)) for w in carrying}))
-        raise NotProven(f"several functions write into `{job.name}` (lines {lines})" if lines else f"nothing is written into `{job.name}`")
+        raise NotProven(
+            f"several functions write into `{job.name}` (lines {lines})"
+            if lines
+            else f"nothing is written into `{job.name}`"
+        )
     scope = scopes.pop()
     return scope
 
@@ -112,7 +116,9 @@ def _some_read_follows_a_write(job: Job, uses: list[Write | Read]) -> None:
             return
         if isinstance(use, Read) and any(guards.may_follow(job, use.use.spot.node, w) for w in written):
             return
-    raise NotProven(f"`{job.name}` is not read in the function that writes it, after the write on line {job.line(written[0])}")
+    raise NotProven(
+        f"`{job.name}` is not read in the function that writes it, after the write on line {job.line(written[0])}"
+    )
 
 
 def _first_statement(job: Job, uses: list[Write | Read]) -> ast.stmt:
@@ -163,8 +169,12 @@ def _nobody_else_writes_in_between(job: Job, scope: Scope, first: ast.stmt) -> N
             continue
         if (dotted(call.func) or "").split(".")[-1] in others:
             raise NotProven(f"line {job.line(call)} calls a function that writes `{job.name}` too")
-    if isinstance(scope, Function) and any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(scope)):
-        raise NotProven(f"the function on line {job.line(scope)} is left and entered again while it writes `{job.name}`")
+    if isinstance(scope, Function) and any(
+        isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(scope)
+    ):
+        raise NotProven(
+            f"the function on line {job.line(scope)} is left and entered again while it writes `{job.name}`"
+        )
 
 
 def _redirect(job: Job, edits: EditSet, read: Read, reset: ast.stmt | None, name: str) -> None:

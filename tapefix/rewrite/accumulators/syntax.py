@@ -77,7 +77,9 @@ class Syntax:
         for above in self.ancestors(node):
             if above is within or isinstance(above, Scope):
                 break
-            if isinstance(above, Loop) and (child in above.body or (isinstance(above, ast.While) and child is above.test)):
+            if isinstance(above, Loop) and (
+                child in above.body or (isinstance(above, ast.While) and child is above.test)
+            ):
                 found.append(above)
             child = above
         return found[::-1]
