@@ -44,7 +44,8 @@ class NumpyFunction(Codemod):
         document = model.document_of(misuse.spot)
         node = misuse.spot.node
         if isinstance(node, ast.BinOp) and misuse.name == "complex":
-            real = node.right if model.is_tensor(node.right) else node.left
+            left = model.value_of(node.left)
+            real = node.right if left is not None and isinstance(left.const, complex) else node.left
             template = "tf.complex({x}, tf.zeros_like({x}))" if isinstance(real, ast.Name) else "tf.cast({x}, tf.complex64)"
             outcome = replaced(document, real, template, "make the tensor complex", x=real)
             return Finding(self.code, self.name, misuse.message, self.why, document.place(node), outcome)

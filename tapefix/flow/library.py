@@ -462,6 +462,9 @@ class Library(Calls):
 
     tf_truncated_normal = tf_normal
 
+    def tf_complex(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        return self.carry(node, given.all, dtype="complex")
+
     def tf_abs(self, path: str, given: Arguments, node: ast.AST) -> Value:
         result = self.carry(node, given.all)
         result.dtype = given.args[0].dtype if given.args else ""
