@@ -150,13 +150,21 @@ _OF_WEIGHTS = {"gradient", "jacobian", "watch", "apply_gradients", "minimize"}
 
 def not_a_source(job: Job) -> None:
     """The Variable itself is not what a gradient is wanted for, nor what an optimizer moves."""
+    for _, call in asked_for(job):
+        raise NotProven(f"line {job.line(call)} asks for a gradient of `{job.name}` itself")
+
+
+def asked_for(job: Job) -> list[tuple[Read, ast.Call]]:
+    """The reads as a source of a gradient, or as something that an optimizer moves, with the call that asks."""
+    found: list[tuple[Read, ast.Call]] = []
     for read in job.reads:
         for above in job.syntax.ancestors(read.use.spot.node):
             if isinstance(above, ast.stmt):
                 break
             if isinstance(above, ast.Call) and isinstance(above.func, ast.Attribute) and above.func.attr in _OF_WEIGHTS:
                 if _among_sources(job, above, read.use.spot.node):
-                    raise NotProven(f"line {job.line(above)} asks for a gradient of `{job.name}` itself")
+                    found.append((read, above))
+    return found
 
 
 def _among_sources(job: Job, call: ast.Call, node: ast.AST) -> bool:

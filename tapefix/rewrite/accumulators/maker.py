@@ -73,11 +73,14 @@ def made_by(call: ast.expr, library: str, dims: Dims) -> Made:
 
 
 def _variable(call: ast.expr, dims: Dims) -> Made:
-    """`tf.Variable(x)`, `tf.Variable(initial_value=x)`; `add_weight` and unknown callables are "other"."""
+    """`tf.Variable(x)`, `tf.Variable(lambda: x)`, `K.variable(value=x)`; `add_weight` and unknown calls are "other"."""
     initial: ast.expr | None = None
     dtype: str | None = None
-    if isinstance(call, ast.Call) and (dotted(call.func) or "").split(".")[-1] == "Variable":
-        initial = call.args[0] if call.args else _keyword(call, "initial_value")
+    if isinstance(call, ast.Call) and (dotted(call.func) or "").split(".")[-1] in ("Variable", "variable"):
+        named = _keyword(call, "initial_value") or _keyword(call, "value") or _keyword(call, "initializer")
+        initial = call.args[0] if call.args else named
+        if isinstance(initial, ast.Lambda) and not initial.args.args:
+            initial = initial.body
         dtype = dtype_name(_keyword(call, "dtype"))
     if initial is None:
         return Made(call, "variable", call, "other", None, None, dtype, dtype is not None)
