@@ -1,31 +1,42 @@
 """A source is a tensor that the tape does not watch.
 
-`tape.gradient(y, x)` is None where `x` is no Variable and `tape.watch(x)` did not come before its use.
+`tape.gradient(y, x)` is None where `x` is no Variable and `tape.watch(x)` did not come before its use: a tape watches
+trainable Variables by itself, and nothing else.
 
 Before
 ------
     with tf.GradientTape() as tape:
         y = f(x)
+    slope = tape.gradient(y, x)
 
 After
 -----
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = f(x)
+    slope = tape.gradient(y, x)
 
 Fix
 ---
-Display only in this version.
+Safe: where the gradient is used to train the tensor it becomes a `tf.Variable`, elsewhere the tape watches it from
+the beginning of its block. Neither changes the forward value.
 
-See https://www.tensorflow.org/guide/autodiff
+See https://www.tensorflow.org/guide/autodiff#controlling_what_the_tape_watches
 """
 
 from __future__ import annotations
 
+import ast
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
+from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.edits import EditConflict, EditSet
+from tapefix.rewrite.layout import Layout
+from tapefix.rewrite.leaving import finished, replaced
+
+_TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
 
 
 class UnwatchedSource(Codemod):
@@ -34,5 +45,73 @@ class UnwatchedSource(Codemod):
     speaks_for: ClassVar = frozenset({How.UNWATCHED})
     why = "a tape watches Variables by itself; a plain tensor must be watched before it is used"
 
+    def message(self, model: Model, cut: Cut) -> str:
+        text = model.document_of(cut.spot).source(cut.spot.node)
+        return f"the tape does not watch `{' '.join(text.split())[:60]}`"
+
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("watch the tensor at the beginning of the tape's block, or make it a tf.Variable if it is to be trained")
+        asked = cut.targets[0].spot if cut.targets else None
+        if asked is None or asked.filename != cut.spot.filename or not isinstance(asked.node, ast.Call):
+            return Refusal("watch the tensor at the beginning of the tape's block, or make it a tf.Variable")
+        document = model.document_of(cut.spot)
+        made = cut.spot.node
+        if is_trained(document, asked.node):
+            if not isinstance(made, ast.expr) or is_made_in_tape(document, made, asked.node):
+                return Refusal("the tensor is made anew in each step; make it a tf.Variable before the loop")
+            return replaced(document, made, "tf.Variable({made})", "make the trained tensor a Variable", made=made)
+        return watched(document, asked.node)
+
+
+def scope_of(document: Document, node: ast.AST) -> ast.AST:
+    """The function around a node, or the module."""
+    layout = Layout.of(document)
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return next((above for above in layout.ancestors(node) if isinstance(above, functions)), document.tree)
+
+
+def is_trained(document: Document, asked: ast.Call) -> bool:
+    """What is asked for is changed by the gradient, in the same function."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TRAINS
+        for node in ast.walk(scope_of(document, asked))
+    )
+
+
+def block_of(document: Document, asked: ast.Call) -> ast.With | None:
+    """The block of the tape that is asked, where it is written in the same function."""
+    if not isinstance(asked.func, ast.Attribute):
+        return None
+    name = ast.dump(asked.func.value).replace("Load()", "Store()")
+    found = [
+        node
+        for node in ast.walk(scope_of(document, asked))
+        if isinstance(node, ast.With)
+        and node.lineno <= asked.lineno
+        and any(item.optional_vars is not None and ast.dump(item.optional_vars) == name for item in node.items)
+    ]
+    return found[-1] if found else None
+
+
+def is_made_in_tape(document: Document, made: ast.expr, asked: ast.Call) -> bool:
+    block = block_of(document, asked)
+    return block is not None and any(node is made for node in ast.walk(block))
+
+
+def watched(document: Document, asked: ast.Call) -> Fix | Refusal:
+    """`tape.watch(x)` at the beginning of the tape's block."""
+    block = block_of(document, asked)
+    sources = asked.args[1] if len(asked.args) > 1 else next((k.value for k in asked.keywords if k.arg == "sources"), None)
+    if block is None or sources is None:
+        return Refusal("the tape is opened elsewhere; watch the tensor at the beginning of its block")
+    names = {node.id for node in ast.walk(sources) if isinstance(node, ast.Name)}
+    bound = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    plain = all(isinstance(node, (ast.Name, ast.Attribute, ast.List, ast.Tuple, ast.expr_context)) for node in ast.walk(sources))
+    if not plain or names & bound:
+        return Refusal(f"`{document.source(sources)}` is made inside the tape's block; watch it there, before it is used")
+    assert isinstance(asked.func, ast.Attribute)
+    edits = EditSet(document)
+    try:
+        edits.insert_before(block.body[0], "{tape}.watch({sources})", tape=asked.func.value, sources=sources)
+        return finished(edits, "let the tape watch it")
+    except EditConflict as conflict:
+        return Refusal(str(conflict))
