@@ -242,13 +242,17 @@ def updated(job: Job, edits: EditSet, write: Write, name: str, typed: str = "") 
         return _whole(job, edits, write, name, typed or name)
     positions = _scatter_positions(job, write)
     if positions is not None and write.operation == "set":
-        now = job.source(write.access.node).replace(job.source(write.use.spot.node), name, 1)
-        value, parts = slot_value(job, edits, write, list(range(len(positions))), now)
+        value, parts = slot_value(job, edits, write, list(range(len(positions))), _slot_now(job, write, name))
         tf = job.tf(edits, write.statement)
         parts |= {f"at{k}": position for k, position in enumerate(positions)}
         index = ", ".join(f"{{at{k}}}" for k in range(len(positions)))
         return f"{tf}.tensor_scatter_nd_update({name}, [[{index}]], [{value}])", parts
     return _by_function(job, edits, write, name)
+
+
+def _slot_now(job: Job, write: Write, name: str) -> str:
+    """What the written slot holds before."""
+    return job.source(write.access.node).replace(job.source(write.use.spot.node), name, 1)
 
 
 def _whole(job: Job, edits: EditSet, write: Write, name: str, typed: str) -> Template:
@@ -277,7 +281,12 @@ def _scatter_positions(job: Job, write: Write) -> list[ast.expr] | None:
         return None
     positions = leading(write.access.index)
     known = job.made.library == "variable" or job.made.dtype == "float32" or not speaks_of_other_floats(job.document)
-    if positions is None or not known or not all(job.facts.is_natural(p) for p in positions):
+    numbers = (
+        job.made.library == "numpy"
+        and not write.use.carries
+        and not job.facts.is_number(write.value or ast.Constant(0))
+    )
+    if positions is None or not known or numbers or not all(job.facts.is_natural(p) for p in positions):
         return None
     return positions if write.operation == "set" else None
 
@@ -374,7 +383,9 @@ def with_value_function(job: Job, edits: EditSet, arrays: bool) -> str:
     name = names.fresh(edits, place, base)
     text = _WITH_VALUE.format(name=name, tf=tf, cells=cells)
     if isinstance(place, ast.Import | ast.ImportFrom | ast.Expr):
-        edits.insert_after(place, "\n\n" + text)
+        following = tree.body[tree.body.index(place) + 1 :]
+        blank = following[0].lineno - (place.end_lineno or place.lineno) - 1 if following else 2
+        edits.insert_after(place, "\n\n" + text + "\n" * max(0, 2 - blank))
     else:
         edits.insert_before(place, text + "\n\n")
     job.functions_added[edits, base] = name

@@ -236,7 +236,7 @@ def _rewrite_write(job: Job, edits: EditSet, write: Write, layout: Layout) -> No
     slot = f"{target}{_positions(job, write, layout)}"
     assert write.value is not None
     if write.operation == "set":
-        template, parts = slot_value(job, edits, write, layout.axes(), slot)
+        template, parts = slot_value(job, edits, write, layout.axes(), slot, numbers_stay=True)
         if write.form == "item" and template == "{value}":
             edits.replace(write.access.node, slot)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from tapefix.documents.document import Document
+from tapefix.rewrite import imports
 from tapefix.rewrite.accumulators.access import Write
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.maker import is_float
@@ -60,10 +61,11 @@ def holds_floats(job: Job) -> None:
 
 
 def slot_value(
-    job: Job, edits: EditSet, write: Write, axes: list[int], slot_now: str = ""
+    job: Job, edits: EditSet, write: Write, axes: list[int], slot_now: str = "", numbers_stay: bool = False
 ) -> tuple[str, dict[str, ast.AST | str]]:
     """The written value as a template that has the shape of its slot; `axes` are those that the slot does not have.
-    `slot_now` is what the slot holds before, whose shape is taken where the sizes can't be named at that place.
+    `slot_now` is what the slot holds before, whose shape is taken where the sizes can't be named at that place;
+    with `numbers_stay` a value that carries no gradient stays a NumPy array.
 
     NumPy and Variables stretch a value of fewer axes and drop leading axes of size one; a value whose number of
     axes is not known is reshaped, which is right for the second and raises, rather than going wrong, for the first.
@@ -80,6 +82,8 @@ def slot_value(
     if slot is None:
         return _shaped_like(job, edits, write, axes, parts)
     tf = job.tf(edits, write.statement)
+    if rank is None and made.library == "numpy" and numbers_stay and not write.use.carries:
+        tf = imports.add_import(edits, "numpy", "np", write.statement)  # numbers: they keep NumPy's own type
     assert made.shape is not None
     how = "broadcast_to" if rank is not None and rank < slot else "reshape"
     try:
