@@ -104,7 +104,7 @@ def _warm_up(channel: Channel, folder: str) -> Any:
         import tensorflow as tf  # type: ignore[import-untyped,unused-ignore]
 
         _ = tf.keras.layers.Dense  # Keras is loaded on first use
-        return load.load_probe(folder)
+        return load.load_probe(folder, everything=True)
     except BaseException as error:
         channel.send(ready=False, message="%s: %s" % (type(error).__name__, error))
         return None
