@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from tapefix.flow import operations as ops
 from tapefix.flow.calls import Arguments, Calls
@@ -47,9 +48,15 @@ def dtype_of(value: Value | None) -> str:
     """ "int", "float", "bool" or "" for a dtype argument."""
     if value is None:
         return ""
-    if value.kind is Kind.SHAPE and value.dtype:
+    if value.kind == Kind.SHAPE and value.dtype:
         return value.dtype
-    name = value.const if isinstance(value.const, str) else value.ref.name.rsplit(".", 1)[-1] if isinstance(value.ref, Api) else ""
+    name = (
+        value.const
+        if isinstance(value.const, str)
+        else value.ref.name.rsplit(".", 1)[-1]
+        if isinstance(value.ref, Api)
+        else ""
+    )
     if not name:
         return ""
     if name.startswith("bool"):
@@ -89,7 +96,9 @@ class Library(Calls):
         return Value(Kind.UNKNOWN, lost=lost, ref=Foreign(name), node=node)
 
     def call_Foreign(self, value: Value, ref: Foreign, given: Arguments, node: ast.AST) -> Value:
-        return self.foreign(ref.name, given, node).with_(lost=self.cut(How.FOREIGN_CALL, node, given.all, ref.name) | value.lost)
+        return self.foreign(ref.name, given, node).with_(
+            lost=self.cut(How.FOREIGN_CALL, node, given.all, ref.name) | value.lost
+        )
 
     def call_python_library(self, name: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         if name == "functools.partial" and given.args:
@@ -114,7 +123,11 @@ class Library(Calls):
             return Value(Kind.CONTAINER, ref=Sequence("tuple", [*given.args, *given.keywords.values()]))
         if name == "dataclasses.field":
             factory = given.keywords.get("default_factory")
-            return self.call(factory, Arguments([], {}), node) if factory is not None else given.keywords.get("default", UNKNOWN)
+            return (
+                self.call(factory, Arguments([], {}), node)
+                if factory is not None
+                else given.keywords.get("default", UNKNOWN)
+            )
         if name.startswith("itertools."):
             items = [self.element(v, node) for v in given.args if v.refs or v.kind & NUMERIC]
             return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all(items) if items else UNKNOWN))
@@ -129,7 +142,9 @@ class Library(Calls):
             return Value(Kind.NUMBER) if name.startswith(("os.", "time.", "re.")) else Value(Kind.OBJECT | Kind.UNKNOWN)
         return self.call_unknown(UNKNOWN, given, node)
 
-    def away(self, how: How, node: ast.AST, values: list[Value], detail: str, kind: Kind = Kind.ARRAY, weak: bool = False) -> Value:
+    def away(
+        self, how: How, node: ast.AST, values: list[Value], detail: str, kind: int = Kind.ARRAY, weak: bool = False
+    ) -> Value:
         """The result of something outside TensorFlow: a value without a gradient."""
         lost = self.cut(how, node, values, detail, weak=weak, lost=tuple(getattr(node, "args", ())))
         return Value(kind, lost=lost, node=node)
@@ -146,7 +161,19 @@ class Library(Calls):
             return self.carry(node, given.all, Kind.TENSOR) if tail not in ("ndarray",) else UNKNOWN
         if path.startswith("data."):
             return self.make_dataset(tail, given, node)
-        if path.startswith(("summary.", "io.gfile", "config.", "debugging.", "train.", "saved_model.", "profiler.", "test.", "autodiff.")):
+        if path.startswith(
+            (
+                "summary.",
+                "io.gfile",
+                "config.",
+                "debugging.",
+                "train.",
+                "saved_model.",
+                "profiler.",
+                "test.",
+                "autodiff.",
+            )
+        ):
             return UNKNOWN
         if tail == "shape" or tail in ops.SHAPE_ONLY:
             if tail in ("zeros", "ones", "zeros_like", "ones_like", "eye", "range", "fill"):
@@ -173,18 +200,60 @@ class Library(Calls):
             source = [given.args[0]] if given.args else values
             indices = Value(Kind.TENSOR, lost=self.cut(How.INDEX_OF, node, source, "top_k"), dtype="int", node=node)
             return Value(Kind.CONTAINER, ref=Sequence("tuple", [self.carry(node, source), indices]), node=node)
-        if tail in ("unstack", "split", "meshgrid", "moments", "sufficient_statistics", "qr", "eigh", "svd", "slogdet", "dynamic_partition", "normalize"):
+        if tail in (
+            "unstack",
+            "split",
+            "meshgrid",
+            "moments",
+            "sufficient_statistics",
+            "qr",
+            "eigh",
+            "svd",
+            "slogdet",
+            "dynamic_partition",
+            "normalize",
+        ):
             element = self.carry(node, values)
             if tail in ("moments",):
                 return Value(Kind.CONTAINER, ref=Sequence("tuple", [element, element]), node=node)
             return Value(Kind.CONTAINER, ref=Sequence("list", None, element), node=node)
         if any(tail.endswith(t) for t in ops.LABELLED_TAILS):
             return self.labelled(values, node)
-        meet = tail in ("multiply", "subtract", "divide", "matmul", "truediv", "div", "math_multiply", "einsum", "tensordot", "pow", "divide_no_nan", "scalar_mul", "maximum", "minimum")
+        meet = tail in (
+            "multiply",
+            "subtract",
+            "divide",
+            "matmul",
+            "truediv",
+            "div",
+            "math_multiply",
+            "einsum",
+            "tensordot",
+            "pow",
+            "divide_no_nan",
+            "scalar_mul",
+            "maximum",
+            "minimum",
+        )
         weighs = tail in ("matmul", "einsum", "tensordot") and any(isinstance(v.ref, Var) for v in values)
-        result = self.carry(node, values, meet=meet and not weighs, same=tail in ("subtract", "divide", "truediv", "div", "divide_no_nan"))
+        result = self.carry(
+            node,
+            values,
+            meet=meet and not weighs,
+            same=tail in ("subtract", "divide", "truediv", "div", "divide_no_nan"),
+        )
         result.reduced = tail.startswith("reduce_") and len(given.args) == 1 and "axis" not in given.keywords
-        if tail in ("reduce_sum", "reduce_mean", "reduce_max", "identity", "reshape", "squeeze", "stack", "concat", "transpose"):
+        if tail in (
+            "reduce_sum",
+            "reduce_mean",
+            "reduce_max",
+            "identity",
+            "reshape",
+            "squeeze",
+            "stack",
+            "concat",
+            "transpose",
+        ):
             result.dtype = values[0].dtype if values else ""
         return result
 
@@ -198,7 +267,9 @@ class Library(Calls):
         chooser = given.get(position, name)
         rest = [v for v in given.all if v is not chooser]
         if tail == "where" and (chooser is None or len(given.all) == 1):
-            return Value(Kind.TENSOR, lost=self.cut(How.SELECTION, node, given.all, "where", weak=True), dtype="int", node=node)
+            return Value(
+                Kind.TENSOR, lost=self.cut(How.SELECTION, node, given.all, "where", weak=True), dtype="int", node=node
+            )
         value = self.carry(node, rest)
         if chooser is not None:
             whole = self.whole(chooser)
@@ -217,7 +288,18 @@ class Library(Calls):
         if to in ("int", "bool"):
             if value.dtype in ("int", "bool") or not self.live_of(value):
                 return Value(Kind.TENSOR, lost=value.lost, dtype=to, node=node)
-            return Value(Kind.TENSOR, lost=self.cut(How.INTEGER_CAST, node, [value], "cast", lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else ()), dtype=to, node=node)
+            return Value(
+                Kind.TENSOR,
+                lost=self.cut(
+                    How.INTEGER_CAST,
+                    node,
+                    [value],
+                    "cast",
+                    lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else (),
+                ),
+                dtype=to,
+                node=node,
+            )
         result = self.carry(node, [given.args[0] if given.args else value])
         result.dtype, result.reduced = to or "float", value.reduced
         return result
@@ -226,21 +308,31 @@ class Library(Calls):
         return self.carry(node, given.all[:1])
 
     def tf_to_int32(self, path: str, given: Arguments, node: ast.AST) -> Value:
-        return Value(Kind.TENSOR, lost=self.cut(How.INTEGER_CAST, node, given.all[:1], "to_int32"), dtype="int", node=node)
+        return Value(
+            Kind.TENSOR, lost=self.cut(How.INTEGER_CAST, node, given.all[:1], "to_int32"), dtype="int", node=node
+        )
 
     def tf_saturate_cast(self, path: str, given: Arguments, node: ast.AST) -> Value:
         return self.tf_cast(path, given, node)
 
     def tf_one_hot(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.get(0, "indices", "x") or UNKNOWN
-        return Value(Kind.TENSOR, lost=self.cut(How.ONE_HOT, node, [value], "one_hot", lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else ()), dtype="float", node=node)
+        return Value(
+            Kind.TENSOR,
+            lost=self.cut(
+                How.ONE_HOT, node, [value], "one_hot", lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else ()
+            ),
+            dtype="float",
+            node=node,
+        )
 
     def tf_stop_gradient(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else UNKNOWN
         live = self.live_of(value)
         site = self.site(How.STOPPED, node, "stop_gradient") if live else None
         lost = frozenset(Lost(site, d.source, d.tapes, True) for d in live) if site else NO_LOST
-        before = frozenset(x.weakened() for x in self.whole(value).lost)
+        # what is stopped by name is meant, also where a trained Variable itself was compared or rounded
+        before = frozenset(replace(x, weak=True, direct=False) for x in self.whole(value).lost)
         return Value(Kind.TENSOR, lost=lost | before, dtype=value.dtype, node=node)
 
     def tf_constant(self, path: str, given: Arguments, node: ast.AST) -> Value:
@@ -248,7 +340,17 @@ class Library(Calls):
         whole = self.whole(value)
         variable = isinstance(value.ref, (Var, WeightOf))
         if (variable or "shape" in given.keywords) and self.live_of(value):
-            return Value(Kind.TENSOR, lost=self.cut(How.CONSTANT, node, [value], "tf.constant", lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else ()), node=node)
+            return Value(
+                Kind.TENSOR,
+                lost=self.cut(
+                    How.CONSTANT,
+                    node,
+                    [value],
+                    "tf.constant",
+                    lost=tuple(node.args[:1]) if isinstance(node, ast.Call) else (),
+                ),
+                node=node,
+            )
         if isinstance(value.ref, Sequence) and whole.kind & Kind.TENSOR and not whole.kind & Kind.UNKNOWN:
             self.misuse(node, "constant")
         result = self.carry(node, [value])
@@ -269,9 +371,13 @@ class Library(Calls):
         initial = given.args[0] if given.args else given.keywords.get("initial_value", UNKNOWN)
         if isinstance(initial.ref, (Function, Bound)):
             initial = self.call(initial, Arguments([], {}), node)
-        integer = dtype_of(given.get(4, "dtype")) in ("int", "bool") or (initial.dtype in ("int", "bool") and not dtype_of(given.get(4, "dtype")))
+        integer = dtype_of(given.get(4, "dtype")) in ("int", "bool") or (
+            initial.dtype in ("int", "bool") and not dtype_of(given.get(4, "dtype"))
+        )
         trainable = given.get(1, "trainable")
-        variable = Var("", self.spot(node), integer=integer, trainable=trainable is None or trainable.const is not False)
+        variable = Var(
+            "", self.spot(node), integer=integer, trainable=trainable is None or trainable.const is not False
+        )
         buffer = Buffer("variable", self.spot(node))
         if isinstance(node, ast.expr):
             self.use(buffer, Role.MADE, node, False)
@@ -281,7 +387,9 @@ class Library(Calls):
 
     def tf_GradientTape(self, path: str, given: Arguments, node: ast.AST) -> Value:
         persistent = given.get(0, "persistent")
-        return Value(Kind.OBJECT, ref=Tape(node, persistent=persistent is not None and persistent.const is True), node=node)
+        return Value(
+            Kind.OBJECT, ref=Tape(node, persistent=persistent is not None and persistent.const is True), node=node
+        )
 
     def tf_function(self, path: str, given: Arguments, node: ast.AST) -> Value | None:
         if path != "function":
@@ -305,7 +413,10 @@ class Library(Calls):
     def tf_cond(self, path: str, given: Arguments, node: ast.AST) -> Value:
         predicate = given.get(0, "pred") or UNKNOWN
         branches = [given.get(1, "true_fn"), given.get(2, "false_fn")]
-        results = [self.call(b, Arguments([], {}), node) if b is not None and not b.kind & NUMERIC else b or NONE for b in branches]
+        results = [
+            self.call(b, Arguments([], {}), node) if b is not None and not b.kind & NUMERIC else b or NONE
+            for b in branches
+        ]
         return self.chosen(predicate, results, node, exclusive=True)
 
     def chosen(self, predicate: Value, results: list[Value], node: ast.AST, exclusive: bool) -> Value:
@@ -335,7 +446,11 @@ class Library(Calls):
         items = list(branches.ref.items.values()) if isinstance(branches.ref, Mapping) else self.iterate_items(branches)
         results = []
         for item in items:
-            function = item.ref.items[1] if isinstance(item.ref, Sequence) and item.ref.items and len(item.ref.items) == 2 else item
+            function = (
+                item.ref.items[1]
+                if isinstance(item.ref, Sequence) and item.ref.items and len(item.ref.items) == 2
+                else item
+            )
             results.append(self.call(function, Arguments([], {}), node))
         default = given.get(2, "default")
         if default is not None:
@@ -359,7 +474,9 @@ class Library(Calls):
                 break
             items = [join(a, b) for a, b in zip(items, again)]
         items = [self.tag_inside(i, lost) for i in items] if lost else items
-        return Value(Kind.CONTAINER, ref=Sequence("tuple", items)) if isinstance(value.ref, Sequence) else join_all(items)
+        return (
+            Value(Kind.CONTAINER, ref=Sequence("tuple", items)) if isinstance(value.ref, Sequence) else join_all(items)
+        )
 
     def _mapped(self, given: Arguments, node: ast.AST) -> Value:
         function, elems = given.get(0, "fn"), given.get(1, "elems")
@@ -445,7 +562,9 @@ class Library(Calls):
     def tf_flatten(self, path: str, given: Arguments, node: ast.AST) -> Value | None:
         if not path.startswith("nest"):
             return None
-        values = [p for p in parts_of(given.args[0]) if not isinstance(p.ref, (Sequence, Mapping))] if given.args else []
+        values = (
+            [p for p in parts_of(given.args[0]) if not isinstance(p.ref, (Sequence, Mapping))] if given.args else []
+        )
         return Value(Kind.CONTAINER, ref=Sequence("list", values))
 
     def tf_linspace(self, path: str, given: Arguments, node: ast.AST) -> Value:
@@ -489,16 +608,27 @@ class Library(Calls):
             return Value(Kind.OBJECT, ref=Dataset(as_tensor(element)), node=node)
         if tail == "zip":
             items = self.iterate_items(source) if isinstance(source.ref, Sequence) else given.args
-            element = Value(Kind.CONTAINER, ref=Sequence("tuple", [i.ref.element if isinstance(i.ref, Dataset) else Value(Kind.TENSOR) for i in items]))
+            element = Value(
+                Kind.CONTAINER,
+                ref=Sequence(
+                    "tuple", [i.ref.element if isinstance(i.ref, Dataset) else Value(Kind.TENSOR) for i in items]
+                ),
+            )
             return Value(Kind.OBJECT, ref=Dataset(element), node=node)
         if tail in ("from_tensor_slices", "from_tensors"):
             return Value(Kind.OBJECT, ref=Dataset(as_tensor(source)), node=node)
         return Value(Kind.OBJECT, ref=Dataset(Value(Kind.TENSOR)), node=node)
 
-    def method_of_Dataset(self, receiver: Value, dataset: Dataset, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Dataset(
+        self, receiver: Value, dataset: Dataset, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         if name in ("map", "interleave", "flat_map") and given.args:
             element = dataset.element
-            args = list(element.ref.items) if isinstance(element.ref, Sequence) and element.ref.items is not None else [element]
+            args = (
+                list(element.ref.items)
+                if isinstance(element.ref, Sequence) and element.ref.items is not None
+                else [element]
+            )
             result = self.call(given.args[0], Arguments(args, {}), node)
             made = result.ref.element if isinstance(result.ref, Dataset) else result
             if self.tapes and self.live_of(made):
@@ -527,7 +657,9 @@ class Library(Calls):
                         part.ref.trainable = True
                     continue
                 # a value is watched by its identity, so that only this value counts, not the name
-                source = Source(self.text(node.args[0]) if isinstance(node, ast.Call) and node.args else "watched", self.spot(node))
+                source = Source(
+                    self.text(node.args[0]) if isinstance(node, ast.Call) and node.args else "watched", self.spot(node)
+                )
                 tape.watched.setdefault(id(part), Dep(source, frozenset({tape}), self.spot(node)))
                 tape.keep.append(part)
             return NONE
@@ -558,11 +690,15 @@ class Library(Calls):
             return self.carry(node, [receiver])
         return None
 
-    def write_variable(self, receiver: Value, variable: Var, name: str, given: Arguments, node: ast.AST, how: How) -> Value:
+    def write_variable(
+        self, receiver: Value, variable: Var, name: str, given: Arguments, node: ast.AST, how: How
+    ) -> Value:
         value = given.get(0, "value", "delta", "sparse_delta", "updates") or UNKNOWN
         if name.startswith("scatter_nd"):
             value = given.get(1, "updates") or value
-        statement = self.statement if isinstance(self.statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.Return)) else node
+        statement = (
+            self.statement if isinstance(self.statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.Return)) else node
+        )
         place = statement if not isinstance(self.statement, ast.Return) else node
         carries = bool(self.live_of(value))
         if variable.buffer is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -577,7 +713,9 @@ class Library(Calls):
             variable.stored = variable.stored | lost
         return receiver if receiver.ref is variable else Value(Kind.VARIABLE, ref=variable, node=node)
 
-    def method_of_Slice(self, receiver: Value, slice_: Slice, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Slice(
+        self, receiver: Value, slice_: Slice, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         owner = slice_.variable
         if not name.startswith(("assign", "scatter")):
             return None
@@ -587,7 +725,9 @@ class Library(Calls):
             return self.method_of_WeightOf(owner, owner.ref, "assign", given, node)
         return owner
 
-    def method_of_WeightOf(self, receiver: Value, weight: WeightOf, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_WeightOf(
+        self, receiver: Value, weight: WeightOf, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         if name in ("assign", "assign_add", "assign_sub"):
             value = given.get(0, "value", "delta") or UNKNOWN
             place = self.statement if isinstance(self.statement, (ast.Expr, ast.Assign)) else node
@@ -601,15 +741,26 @@ class Library(Calls):
             return self.carry(node, [receiver])
         return None
 
-    def method_of_Array(self, receiver: Value, array: Array, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Array(
+        self, receiver: Value, array: Array, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         if name in ("fill", "put", "itemset") and given.args:
-            self.write_array(array, node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node, given.args[-1], self.statement)  # type: ignore[arg-type]
+            self.write_array(
+                array,
+                node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node,
+                given.args[-1],
+                self.statement,
+            )  # type: ignore[arg-type]
             return NONE
         if name in ("astype", "copy"):
-            return Value(Kind.ARRAY, lost=array.lost, ref=Array(Buffer("numpy", self.spot(node)), array.lost), node=node)
+            return Value(
+                Kind.ARRAY, lost=array.lost, ref=Array(Buffer("numpy", self.spot(node)), array.lost), node=node
+            )
         return None
 
-    def method_of_Distribution(self, receiver: Value, dist: Distribution, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Distribution(
+        self, receiver: Value, dist: Distribution, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         if name == "sample" or name.startswith("experimental_sample"):
             if dist.reparameterised:
                 return self.carry(node, [dist.parameters])
@@ -633,11 +784,30 @@ class Library(Calls):
         if name in ("gradient", "jacobian", "batch_jacobian") and len(given.all) >= 2 and not whole.tainted:
             return self.gradient(None, given, node)
         if name in ("numpy", "tolist", "item", "__array__") or (name == "eval" and whole.kind & Kind.TENSOR):
-            lost = self.cut(How.TO_NUMPY, node, [receiver], f".{name}()", lost=(node.func.value,) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ())
+            lost = self.cut(
+                How.TO_NUMPY,
+                node,
+                [receiver],
+                f".{name}()",
+                lost=(node.func.value,) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else (),
+            )
             if name in ("tolist", "item") and receiver.kind == Kind.TENSOR:
                 self.misuse(node.func if isinstance(node, ast.Call) else node, name)
             return Value(Kind.ARRAY, lost=lost, dtype=whole.dtype, node=node, reduced=receiver.reduced)
-        if name in ("set_shape", "watch", "minimize", "apply_gradients", "update_state", "reset_state", "reset_states", "build", "summary", "save", "load_weights", "save_weights"):
+        if name in (
+            "set_shape",
+            "watch",
+            "minimize",
+            "apply_gradients",
+            "update_state",
+            "reset_state",
+            "reset_states",
+            "build",
+            "summary",
+            "save",
+            "load_weights",
+            "save_weights",
+        ):
             if name == "minimize":
                 return self.minimize(given, node)
             if name == "update_state" and given.args:
@@ -691,7 +861,9 @@ class Library(Calls):
         values = given.all
         if tail in ("float32", "float64", "float16", "int32", "int64", "bool_", "uint8"):
             weak = not tail.startswith("float")
-            return self.away(How.NUMPY_CALL, node, values, "np." + tail, Kind.ARRAY, weak).with_(dtype="int" if weak else "float")
+            return self.away(How.NUMPY_CALL, node, values, "np." + tail, Kind.ARRAY, weak).with_(
+                dtype="int" if weak else "float"
+            )
         if tail in ("vectorize", "frompyfunc", "apply_along_axis"):
             for value in values:
                 self.called_back(value, node)
@@ -700,7 +872,12 @@ class Library(Calls):
             return NONE
         weak = tail in ops.NUMPY_INDEX and not (tail == "where" and len(given.args) == 3)
         how = How.ARRAY_MADE if tail in ops.NUMPY_MAKERS else How.NUMPY_CALL
-        if how is How.ARRAY_MADE and given.args and not isinstance(given.args[0].ref, Sequence) and tail in ("array", "asarray", "asanyarray", "ascontiguousarray"):
+        if (
+            how is How.ARRAY_MADE
+            and given.args
+            and not isinstance(given.args[0].ref, Sequence)
+            and tail in ("array", "asarray", "asanyarray", "ascontiguousarray")
+        ):
             how = How.NUMPY_CALL  # of one tensor: a conversion, not a table
         result = self.away(how, node, values, "np." + path, Kind.ARRAY, weak)
         if how is How.ARRAY_MADE or tail in ("copy", "tile", "repeat", "reshape"):
@@ -719,11 +896,19 @@ class Library(Calls):
             lost = self.cut(How.NUMPY_CALL, node, given.args[1:2], "np." + tail)
         kind = given.get(1 if "_like" not in tail else 9, "dtype")
         if kind is not None and isinstance(kind.ref, Api) and kind.ref.name in ("builtins.object", "numpy.object_"):
-            return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR)), node=node)  # holds the tensors themselves
+            return Value(
+                Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR)), node=node
+            )  # holds the tensors themselves
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = Buffer("numpy", self.spot(node))
-        value = Value(Kind.ARRAY, lost=lost, ref=Array(buffer, lost), dtype=dtype_of(given.get(1 if "_like" not in tail else 9, "dtype")), node=node)
+        value = Value(
+            Kind.ARRAY,
+            lost=lost,
+            ref=Array(buffer, lost),
+            dtype=dtype_of(given.get(1 if "_like" not in tail else 9, "dtype")),
+            node=node,
+        )
         if isinstance(node, ast.expr):
             self.use(buffer, Role.MADE, node, False)
         return value
@@ -741,5 +926,3 @@ def is_model(value: Value) -> bool:
 
 def weights_of(value: Value) -> list[object]:
     return [ref.owner for ref in value.refs if isinstance(ref, Weights)]
-
-
