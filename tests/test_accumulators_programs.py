@@ -509,6 +509,84 @@ def forward(x):
     return METER(x)
 """,
     ),
+    "a float64 target": (
+        1,
+        """
+TARGET = tf.constant(np.linspace(0.0, 1.0, 12).reshape(4, 3))
+
+
+def forward(x):
+    out = np.zeros((4, 3))
+    for i in range(4):
+        out[i] = tf.sin(x[i])
+    return tf.cast(tf.reduce_sum(tf.square(out - TARGET)), tf.float32)
+""",
+    ),
+    "a function fills slices of its argument": (
+        4,
+        """
+def overlap(signal, frames):
+    for k in range(4):
+        signal[k:k + 3].assign(signal[k:k + 3] + frames[k])
+
+
+def forward(x):
+    audio = tf.Variable(tf.zeros([6]))
+    overlap(audio, x * x)
+    return tf.reduce_sum(tf.square(audio))
+""",
+    ),
+    "a Variable of the module": (
+        4,
+        """
+scale = tf.Variable(1.0, trainable=False)
+
+
+def refresh(x):
+    scale.assign(tf.reduce_sum(x * x))
+
+
+def forward(x):
+    refresh(x)
+    return tf.reduce_sum(x) / scale
+""",
+    ),
+    "the result of a write": (
+        4,
+        """
+def forward(x):
+    v = tf.Variable(tf.zeros([4, 3]))
+    y = v.assign(x * x)
+    return tf.reduce_sum(y * WEIGHTS)
+""",
+    ),
+    "a closure writes": (
+        3,
+        """
+def forward(x):
+    out = np.zeros((4, 3))
+
+    def put(i, row):
+        out[i] = row
+
+    for i in range(4):
+        put(i, tf.sin(x[i]))
+    return tf.reduce_sum(out * WEIGHTS)
+""",
+    ),
+    "a second name within one pass": (
+        4,
+        """
+def forward(x):
+    state = tf.Variable(tf.ones([3]))
+    total = 0.0
+    for i in range(4):
+        state.assign(tf.tanh(state * 0.5 + x[i]))
+        now = state
+        total += tf.reduce_sum(now * WEIGHTS)
+    return total
+""",
+    ),
     "a Variable made of tensors": (
         0,
         """

@@ -124,6 +124,8 @@ class SyntaxFacts(Positions):
             return 0
         if first is None or not isinstance(node.func, ast.Attribute):
             return None
+        if name in ("Variable", "constant", "convert_to_tensor") and isinstance(first, ast.List | ast.Tuple):
+            return _nesting(first)
         inner = self.rank(first, depth - 1)
         if name in _SAME_RANK:
             return inner
@@ -141,6 +143,15 @@ class SyntaxFacts(Positions):
             return inner - 1
         if name == "reshape" and len(node.args) > 1 and isinstance(node.args[1], ast.List | ast.Tuple):
             return len(node.args[1].elts)
+        if name == "einsum" and isinstance(first, ast.Constant):
+            _, arrow, result = str(first.value).partition("->")
+            return len(result.strip()) if arrow and "." not in result else None
+        if name in ("stack", "concat") and isinstance(first, ast.List | ast.Tuple) and first.elts:
+            ranks = {self.rank(e, depth - 1) for e in first.elts} - {None}
+            return ranks.pop() + (name == "stack") if len(ranks) == 1 else None  # type: ignore[operator]
+        if name == "matvec" and len(node.args) > 1:
+            matrix, vector = inner, self.rank(node.args[1], depth - 1)
+            return max(matrix - 1, vector) if matrix is not None and vector is not None else None
         if name == "expand_dims":
             return inner + 1 if inner is not None else None
         if name == "squeeze" and axis is not None:
@@ -194,7 +205,7 @@ class SyntaxFacts(Positions):
                 named_type = next((k.value for k in keywords if k.arg == "dtype"), None)
                 if named_type is not None:
                     return dtype_name(named_type)
-                name = dotted(func) or ""
+                name = ast.unparse(func)
                 last = name.split(".")[-1]
                 if name.startswith("tf.") and last in ("zeros", "ones", "normal", "uniform"):
                     return "float32"
@@ -210,6 +221,8 @@ class SyntaxFacts(Positions):
                     "linspace",
                 ):
                     return "float64"
+                if last == "reshape" and isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
+                    return self.dtype(func.value, depth - 1)  # `np.linspace(0, 1, 12).reshape(4, 3)`
                 if (last in _SAME_RANK or last in _REDUCTIONS or last == "reshape") and args:
                     return self.dtype(args[0], depth - 1)
             case ast.BinOp(left=left, right=right):
@@ -330,6 +343,17 @@ _PURE_TENSOR_CALLS = (
         "squeeze",
     }
 )
+
+
+def _nesting(node: ast.expr) -> int | None:
+    """The number of axes of a nested list of numbers."""
+    if isinstance(node, ast.List | ast.Tuple):
+        below = {_nesting(e) for e in node.elts}
+        inner = below.pop() if len(below) == 1 else None
+        return inner + 1 if inner is not None else None
+    if isinstance(node, ast.UnaryOp):
+        return _nesting(node.operand)
+    return 0 if isinstance(node, ast.Constant) else None
 
 
 def _last_name(node: ast.expr) -> str:

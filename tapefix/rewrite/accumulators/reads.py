@@ -8,6 +8,7 @@ from tapefix.rewrite.accumulators.access import At, Fancy, Read
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import NotProven
 from tapefix.rewrite.accumulators.syntax import dotted
+from tapefix.rewrite.accumulators.values import wanted_cast
 from tapefix.rewrite.edits import EditSet
 
 _SAME_ON_TENSORS = {"shape", "dtype", "numpy", "ndim", "get_shape", "device", "name"}
@@ -35,7 +36,40 @@ def as_tensor(job: Job, edits: EditSet, read: Read, text: str | None = None) -> 
         if isinstance(element, Fancy) or (isinstance(element, At) and job.facts.is_array_index(element.node)):
             _gathered(job, edits, read)
             break
+    if meets_float64(job, read.access.node):
+        tf = job.tf(edits, read.access.node)
+        edits.rewrite(read.access.node, tf + ".cast({inner}, " + tf + ".float64)", inner=read.access.node)
+        return
     _surroundings(job, edits, read.access.node)
+
+
+def meets_float64(job: Job, node: ast.expr) -> bool:
+    """Whether a float64 NumPy buffer is combined with a float64 tensor, which takes arrays but no float32 tensors."""
+    if job.made.library != "numpy" or job.made.dtype != "float64" or wanted_cast(job) is not None:
+        return False
+    parent = job.syntax.parent(node)
+    match parent:
+        case ast.BinOp(left=left, right=right):
+            others = [right if left is node else left]
+        case ast.Call(func=ast.Attribute(), args=args) if node in args and (dotted(parent.func) or "").startswith(
+            "tf."
+        ):
+            others = [arg for arg in args if arg is not node]
+        case _:
+            return False
+    uses = [use.use.spot.node for use in job.uses]  # what is computed from the buffer changes its type along with it
+    others = [other for other in others if not any(job.syntax.inside(use, other) for use in uses)]
+    return any(job.facts.dtype(other) == "float64" and not _is_array(job, other) for other in others)
+
+
+def _is_array(job: Job, node: ast.expr) -> bool:
+    """Whether an operand is a NumPy array, which takes the type of the tensor that it meets."""
+    if isinstance(node, ast.Name):
+        value = job.dims.single_value(node)
+        return value is not None and _is_array(job, value)
+    if isinstance(node, ast.Subscript):
+        return _is_array(job, node.value)
+    return isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("np.", "numpy."))
 
 
 def _gathered(job: Job, edits: EditSet, read: Read) -> None:
