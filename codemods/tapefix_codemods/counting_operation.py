@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.repair import made_straight_through
 
 
 class CountingOperation(Codemod):
@@ -32,4 +33,4 @@ class CountingOperation(Codemod):
     why = "counts, histograms and strings are integers"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("a count has no gradient; a soft count (a sum of probabilities, a kernel histogram) is a new loss of its own")
+        return made_straight_through(model, cut, self.threshold, "a soft count", ("the moments of the values in place of their counts",))

@@ -24,6 +24,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.repair import made_straight_through
 
 
 class HardThreshold(Codemod):
@@ -33,4 +34,4 @@ class HardThreshold(Codemod):
     why = "a comparison gives true or false; it has no gradient"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the comparison has no gradient; use a sigmoid of the difference, alone or straight-through")
+        return made_straight_through(model, cut, self.threshold, "a sigmoid of the difference", ("a sigmoid with another slope",))

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.repair import made_straight_through
 
 
 class IndexOfPrediction(Codemod):
@@ -32,4 +33,4 @@ class IndexOfPrediction(Codemod):
     why = "an index is an integer; it has no gradient"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("an index has no gradient; use a soft-argmax, or a straight-through one-hot row times the table that is indexed")
+        return made_straight_through(model, cut, self.threshold, "the mean over the probabilities", ("a Gumbel-softmax draw",))

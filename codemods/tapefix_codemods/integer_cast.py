@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.repair import made_straight_through
 
 
 class IntegerCast(Codemod):
@@ -32,4 +33,4 @@ class IntegerCast(Codemod):
     why = "an integer has no gradient"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("an integer has no gradient; keep the value in floating point, or interpolate between the neighbours of the index")
+        return made_straight_through(model, cut, self.threshold, "the number before the cast", ("leave the cast out while training",))

@@ -24,6 +24,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.repair import made_straight_through
 
 
 class OneHotOfPrediction(Codemod):
@@ -33,4 +34,4 @@ class OneHotOfPrediction(Codemod):
     why = "one_hot takes integers"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the row is made from an integer; use the probabilities themselves, or straight-through")
+        return made_straight_through(model, cut, self.threshold, "the probabilities", ("a Gumbel-softmax draw",))

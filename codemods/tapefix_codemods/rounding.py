@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.repair import made_straight_through
 
 
 class Rounding(Codemod):
@@ -32,4 +33,4 @@ class Rounding(Codemod):
     why = "rounding is flat: its derivative is zero or missing"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the operation has no honest gradient here")
+        return made_straight_through(model, cut, self.threshold, "the number before it was rounded", ("leave the rounding out while training",))

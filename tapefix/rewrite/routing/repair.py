@@ -1,0 +1,60 @@
+"""From a cut at an operation without a gradient to its repair: the value stays, the gradient is a soft one's."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from tapefix.codemod import Fix, Refusal
+from tapefix.flow import Cut, Model
+from tapefix.rewrite.build import BadTemplate
+from tapefix.rewrite.edits import EditConflict
+from tapefix.rewrite.leaving import finished
+from tapefix.rewrite.routing.numbers import CASTS, Soften
+from tapefix.rewrite.routing.sinks import Sinks
+from tapefix.rewrite.routing.site import Site, Unclear, joined
+
+
+def attempt(site: Site, rewrite: Callable[[], tuple[str, tuple[str, ...]]]) -> Fix | Refusal:
+    """Runs a rewriter, which returns its message and alternatives; a rewrite that is not clear becomes a refusal."""
+    try:
+        message, alternatives = rewrite()
+        return finished(site.edits, message, alternatives, safe=False)
+    except Unclear as reason:
+        return Refusal(str(reason))
+    except EditConflict as conflict:
+        return Refusal(str(conflict))
+    except BadTemplate as problem:
+        return Refusal(f"the new code can't be built ({problem})")
+
+
+def made_straight_through(model: Model, cut: Cut, threshold: str, what: str, alternatives: tuple[str, ...]) -> Fix | Refusal:
+    """Each number that comes of the cut value gets the gradient of its soft counterpart."""
+    site = Site(model, model.document_of(cut.spot), threshold)
+    node = cut.spot.node
+    if not isinstance(node, ast.expr):
+        return Refusal("the place is no expression")
+
+    def rewrite() -> tuple[str, tuple[str, ...]]:
+        soften = Soften(site)
+        for end in Sinks(soften).of(node):
+            soft = soften.number(end)
+            site.straight_through(end, _typed(site, end, soft))
+        return message(site, what, alternatives)
+
+    return attempt(site, rewrite)
+
+
+def message(site: Site, what: str, alternatives: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    if site.soft:
+        return f"{what}, in place of the hard value (soft, as configured)", ("the hard value with that gradient (straight-through)", *alternatives)
+    return f"keep the value and give it the gradient of {what} (straight-through)", (f"{what} alone, which changes the forward value", *alternatives)
+
+
+def _typed(site: Site, end: ast.expr, soft: str) -> str:
+    """The soft value in the element type that a cast asks for, where a document has more than one."""
+    if site.mixed and isinstance(end, ast.Call) and site.operation(end) in CASTS:
+        wanted = site.argument(end, 1, "dtype")
+        if wanted is not None:
+            return joined("tf.cast({soft}, {dtype})", soft=soft, dtype=site.text(wanted))
+    return soft
