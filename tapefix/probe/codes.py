@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import re
 import textwrap
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from . import graph as g
 
@@ -21,7 +22,7 @@ class Verdict(NamedTuple):
 
 _LOST = "the tape does not record where the value came from"
 _MADE_ARRAYS = frozenset(
-    "array asarray asanyarray stack vstack hstack dstack column_stack concatenate append insert block r_ c_ tile".split()
+    "array asarray asanyarray stack vstack hstack dstack column_stack concatenate append insert block tile".split()
 )
 _OTHERS = frozenset("scipy sklearn PIL cv2 pandas skimage torch jax statsmodels librosa numba sympy".split())
 _LEAVING = {
@@ -81,7 +82,10 @@ def verdict(reason: g.Reason) -> Verdict:
     text = statement(*reason.place)
     special = {
         "untrainable": _untrainable,
+        "integer": _integer,
         "unwatched": _unwatched,
+        "late": _late,
+        "after": _after,
         "rebound": _rebound,
         "outside": _outside,
         "decides": _decides,
@@ -115,6 +119,22 @@ def _unwatched(reason: g.Reason, text: str) -> Verdict:
     )
 
 
+def _integer(reason: g.Reason, text: str) -> Verdict:
+    return Verdict("TAP505", "wrong-sources", "a source of integer type has no gradient: make it a float")
+
+
+def _late(reason: g.Reason, text: str) -> Verdict:
+    return Verdict("TAP501", "unwatched", "the source is used here before the tape is told to watch it")
+
+
+def _after(reason: g.Reason, text: str) -> Verdict:
+    if "Tape" in reason.via or re.search(r"\.(gradient|jacobian)\(", text):
+        return Verdict("TAP506", "outside-tape", "this derivative is taken where the outer tape does not record it")
+    if _inside_stopped(*reason.place):
+        return _outside(reason, text)
+    return Verdict("TAP504", "outside-tape", "this is computed after the tape has ended, which does not record it")
+
+
 def _rebound(reason: g.Reason, text: str) -> Verdict:
     return Verdict(
         "TAP601", "rebound", "a Variable is rebound to a tensor, which the next tape does not watch: use assign_sub"
@@ -122,15 +142,21 @@ def _rebound(reason: g.Reason, text: str) -> Verdict:
 
 
 def _outside(reason: g.Reason, text: str) -> Verdict:
+    if _inside_stopped(*reason.place):
+        return Verdict("TAP507", "outside-tape", "the tape was told not to record here")
     return Verdict("TAP502", "outside-tape", "this runs before or outside the tape, which therefore does not record it")
 
 
 def _decides(reason: g.Reason, text: str) -> Verdict:
     name = _last(reason.via)
     if name in ("cond", "case", "switch_case", "switch"):
-        return Verdict("TAP302", "predicate-op", f"`{name}` runs one branch only: what decides it, or the other, gets no gradient")
+        return Verdict(
+            "TAP302", "predicate-op", f"`{name}` runs one branch only: what decides it, or the other, gets no gradient"
+        )
     if text.lstrip().startswith("while"):
-        return Verdict("TAP304", "predicate-loop", "the value only decides how long the loop runs, and that has no gradient")
+        return Verdict(
+            "TAP304", "predicate-loop", "the value only decides how long the loop runs, and that has no gradient"
+        )
     if reason.op == "index" or (not reason.sure and reason.kind == "decides"):
         return Verdict("TAP303", "selection", "the value is only used to choose, and the choice has no gradient")
     return Verdict(
@@ -141,7 +167,9 @@ def _decides(reason: g.Reason, text: str) -> Verdict:
 
 
 def _unread(reason: g.Reason, text: str) -> Verdict:
-    return Verdict("TAP602", "wrong-sources", "the target does not depend on these sources: they were not used under the tape")
+    return Verdict(
+        "TAP602", "wrong-sources", "the target does not depend on these sources: they were not used under the tape"
+    )
 
 
 def _dead_end(reason: g.Reason, text: str) -> Verdict:
@@ -150,12 +178,16 @@ def _dead_end(reason: g.Reason, text: str) -> Verdict:
 
 def _written(reason: g.Reason, text: str) -> Verdict:
     name = _last(reason.via)
+    if "metrics" in reason.via:
+        return Verdict("TAP409", "metric", "a metric counts, it has no gradient")
     if name in ("set_weights", "load_weights") or re.search(r"\b(set|load)_weights\(", text):
         return Verdict("TAP207", "weights-copied", f"set_weights copies numbers into the variables; {_LOST}")
     if reason.op == "VariableMade":
         if re.search(r"\bVariable\(", text) or name == "Variable":
             return Verdict("TAP103", "variable-made", f"tf.Variable(...) starts anew from a value; {_LOST}")
-        return Verdict("TAP605", "variable-made", "a layer or Variable is made anew here, from a value without its history")
+        return Verdict(
+            "TAP605", "variable-made", "a layer or Variable is made anew here, from a value without its history"
+        )
     if "Slice" in reason.op or "Scatter" in reason.op:
         return Verdict("TAP101", "variable-slice-write", f"a slice of a Variable is assigned; {_LOST}")
     if name == "apply_gradients" or "apply_gradients(" in text:
@@ -169,7 +201,9 @@ def _exported(reason: g.Reason, text: str) -> Verdict:
         return Verdict("TAP104", "array-write", "a NumPy array holds numbers: a tensor stored in it loses its gradient")
     if module == "numpy" or module == "math":
         if name in _MADE_ARRAYS:
-            return Verdict("TAP105", "array-made", f"np.{name} makes a NumPy array of tensors, and their gradient is lost")
+            return Verdict(
+                "TAP105", "array-made", f"np.{name} makes a NumPy array of tensors, and their gradient is lost"
+            )
         shown = f"{'np' if module == 'numpy' else module}.{name}"
         return Verdict("TAP202", "numpy-call", f"{shown} gives a NumPy value: the gradient is lost")
     if module in _OTHERS:
@@ -243,6 +277,35 @@ def statement(filename: str, line: int) -> str:
     body = getattr(best, "body", None)
     last = body[0].lineno - 1 if isinstance(body, list) and body else best.end_lineno or line
     return "".join(lines[best.lineno - 1 : max(last, best.lineno)])
+
+
+def _inside_stopped(filename: str, line: int) -> bool:
+    """The line is in a `with tape.stop_recording()` block."""
+    tree = _tree(filename)
+    return any(
+        isinstance(node, ast.With)
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+        and any("stop_recording" in ast.dump(item.context_expr) for item in node.items)
+        for node in (ast.walk(tree) if tree else ())
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def branch_names(filename: str, line: int) -> FrozenSet[str]:
+    """The names and attributes that the branches of the `if` or ternary on this line speak of."""
+    tree = _tree(filename)
+    found: Set[str] = set()
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, (ast.If, ast.IfExp)) and node.test.lineno <= line <= (node.test.end_lineno or line):
+            parts: List[ast.AST] = (
+                [node.body, node.orelse] if isinstance(node, ast.IfExp) else [*node.body, *node.orelse]
+            )
+            for inner in (n for part in parts for n in ast.walk(part)):
+                if isinstance(inner, ast.Name):
+                    found.add(inner.id)
+                elif isinstance(inner, ast.Attribute):
+                    found.add(inner.attr)
+    return frozenset(found)
 
 
 def rebinds(place: Tuple[str, int]) -> bool:

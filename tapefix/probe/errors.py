@@ -47,9 +47,13 @@ def _branches(error: BaseException, place: Place) -> Tuple[Verdict, Place]:
     """A tensor in a graph was asked for its truth, or iterated over."""
     text = statement(*place).lstrip()
     if text.startswith("while") or "terating" in str(error):
-        message = "a Python loop over a tensor's value cannot run in a graph, and the value that decides gets no gradient"
+        message = (
+            "a Python loop over a tensor's value cannot run in a graph, and the value that decides gets no gradient"
+        )
         return Verdict("TAP304", "predicate-loop", message), place
-    message = "a Python branch on a tensor's value cannot run in a graph; run eagerly, the branch not taken gets no gradient"
+    message = (
+        "a Python branch on a tensor's value cannot run in a graph; run eagerly, the branch not taken gets no gradient"
+    )
     return Verdict("TAP301", "predicate", message), place
 
 
@@ -61,7 +65,9 @@ def _made_anew(error: BaseException, place: Place) -> Tuple[Verdict, Place]:
 
 def _replica(error: BaseException, place: Place) -> Tuple[Verdict, Place]:
     if re.search(r"\b(predict|predict_on_batch|evaluate|fit|test_on_batch)\(", statement(*place)):
-        return Verdict("TAP204", "predict", "predict() cannot run inside a training step; call the model instead"), place
+        return Verdict(
+            "TAP204", "predict", "predict() cannot run inside a training step; call the model instead"
+        ), place
     return Verdict("TAP608", "wrong-call", "this call belongs outside the step that the strategy runs"), place
 
 
@@ -94,10 +100,14 @@ def _dotted(node: Any) -> str:
 _PATTERNS: List[Tuple[str, Callable[[BaseException, Place], Tuple[Verdict, Place]]]] = [
     (r"Cannot convert a symbolic|symbolic.*(to a |as )numpy|Calling `?__array__|KerasTensor.*[Nn]um[Pp]y", _leaves),
     (rf"{_SYMBOLIC} has no attribute '(numpy|item|tolist|eval)'|numpy\(\) is only available when eager", _leaves),
-    (rf"(float|int|complex)\(\) argument must be .*(Symbolic|Keras|)Tensor|__(float|int|index)__.*Tensor", _leaves),
+    (r"(float|int|complex)\(\) argument must be .*(Symbolic|Keras|)Tensor|__(float|int|index)__.*Tensor", _leaves),
     (r"Tensor' object cannot be interpreted as an integer|must be real number, not \w*Tensor", _leaves),
-    (r"OperatorNotAllowedInGraphError|[Uu]sing a (symbolic )?`?(tf\.Tensor|KerasTensor)`? as a Python `?bool`?", _branches),
+    (
+        r"OperatorNotAllowedInGraphError|[Uu]sing a (symbolic )?`?(tf\.Tensor|KerasTensor)`? as a Python `?bool`?",
+        _branches,
+    ),
     (r"only supports singleton tf.Variables|tried to create variables on non-first call", _made_anew),
+    (r"cannot add new elements of state \(variables or sub-layers\)", _made_anew),
     (r"requires being in cross-replica context", _replica),
     (r"Tensor' object has no attribute 'assign(_sub|_add)?'", _rebound),
     (
@@ -106,7 +116,9 @@ _PATTERNS: List[Tuple[str, Callable[[BaseException, Place], Tuple[Verdict, Place
     ),
     (
         r"Passed in object .*KerasTensor|Passed in object .* not tf\.Tensor",
-        _judged("TAP501", "unwatched", "a symbolic input cannot be watched: watch the tensor that the model is called with"),
+        _judged(
+            "TAP501", "unwatched", "a symbolic input cannot be watched: watch the tensor that the model is called with"
+        ),
     ),
     (
         r"not enough values to unpack \(expected 2, got 0\)",

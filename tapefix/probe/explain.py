@@ -14,7 +14,11 @@ Place = Tuple[str, int]
 _JOINS = frozenset("Add AddV2 AddN BiasAdd Sum Mean Concat ConcatV2 Pack AccumulateNV2".split())
 _SIGNED = frozenset(["Sub"])
 _APPLIES = frozenset("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv1D Conv2D Conv3D Einsum".split())
-_LINEAR = _JOINS | _SIGNED | frozenset("Neg Identity Reshape Cast Squeeze ExpandDims Mul RealDiv Div DivNoNan Snapshot".split())
+_LINEAR = (
+    _JOINS
+    | _SIGNED
+    | frozenset("Neg Identity Reshape Cast Squeeze ExpandDims Mul RealDiv Div DivNoNan Snapshot".split())
+)
 _ZEROING = frozenset(["Sign"])
 
 
@@ -109,13 +113,13 @@ def _reason(kind: str, event: Event, index: int, question: Question, place: Opti
 def _missing(paths: _Paths, index: int, source: Source) -> List[Reason]:
     """Why this source has no gradient: the first of the rules that has an answer."""
     question = paths.question
-    if not source.trainable:
-        return [_reason("untrainable", question.asked, index, question)]
+    if not source.trainable or source.integer:
+        return [_reason("integer" if source.integer else "untrainable", question.asked, index, question)]
     if source.variable is None and not source.watched:
         return [_unwatched(paths, index, source)]
     starts = paths.starts(source)
     reached = paths.downstream(starts, paths.taped)
-    for rule in (_cuts, _outside, _decisions, _never_read, _dead_ends):
+    for rule in (_late, _cuts, _outside, _decisions, _never_read, _dead_ends):
         reasons = rule(paths, index, source, reached)
         if reasons:
             return reasons
@@ -132,6 +136,17 @@ def _unwatched(paths: _Paths, index: int, source: Source) -> Reason:
     return reason._replace(back=born.place if born is not None else None)
 
 
+def _late(paths: _Paths, index: int, source: Source, reached: Set[int]) -> List[Reason]:
+    """The tensor was used before it was watched, and not afterwards."""
+    if source.node is None or source.watched_at < 0:
+        return []
+    uses = [edge for edge in paths.forward.get(source.node, ()) if edge.dst in paths.useful]
+    if not uses or any(edge.event.when > source.watched_at for edge in uses):
+        return []
+    first = min(uses, key=lambda edge: edge.event.when)
+    return [_reason("late", first.event, index, paths.question)]
+
+
 def _cuts(paths: _Paths, index: int, source: Source, reached: Set[int]) -> List[Reason]:
     """Edges that leave what the gradient reaches, without it, and still lead to the target."""
     cuts = [
@@ -142,7 +157,7 @@ def _cuts(paths: _Paths, index: int, source: Source, reached: Set[int]) -> List[
     ]
     real = [e for e in cuts if e.kind != STATE] or cuts
     direct = [e for e in real if _by_value(paths, e)] or real
-    return [_cut(paths, index, edge) for edge in sorted(direct, key=lambda e: e.event.index)]
+    return [_cut(paths, index, edge) for edge in sorted(direct, key=lambda e: e.event.when)]
 
 
 def _by_value(paths: _Paths, edge: Edge) -> bool:
@@ -151,7 +166,9 @@ def _by_value(paths: _Paths, edge: Edge) -> bool:
 
 
 def _cut(paths: _Paths, index: int, edge: Edge) -> Reason:
-    return _reason(edge.kind, edge.event, index, paths.question)._replace(back=_comes_back(paths, edge))
+    unrecorded = edge.kind == OP and paths.question.tape not in edge.event.tapes and edge.dst not in paths.graph.hard
+    kind = "after" if unrecorded else edge.kind
+    return _reason(kind, edge.event, index, paths.question)._replace(back=_comes_back(paths, edge))
 
 
 def _comes_back(paths: _Paths, edge: Edge) -> Optional[Place]:
@@ -204,7 +221,14 @@ def _never_read(paths: _Paths, index: int, source: Source, reached: Set[int]) ->
     if source.variable is None:
         return []
     tests = _recent(paths)
-    return _tests(paths, "undecided", index, [t for t in tests if not t.weak] or tests)
+    firm = [t for t in tests if not t.weak]
+    speaking = [t for t in firm if _speaks_of(t, source)] or [t for t in tests if _speaks_of(t, source)]
+    return _tests(paths, "undecided", index, speaking or firm or [t for t in tests if not t.mentions])
+
+
+def _speaks_of(test: Test, source: Source) -> bool:
+    """A branch names the source, or one of what the source is one of (`block` of `blocks`)."""
+    return any(word in test.mentions or word.rstrip("s") in test.mentions for word in source.words)
 
 
 def _recent(paths: _Paths) -> List[Test]:
@@ -212,7 +236,7 @@ def _recent(paths: _Paths) -> List[Test]:
     return [
         t
         for t in paths.graph.tests
-        if question.opened.index <= t.event.index <= question.asked.index and question.tape in t.event.tapes
+        if question.opened.when <= t.event.when <= question.asked.when and question.tape in t.event.tapes
     ]
 
 
@@ -234,11 +258,11 @@ def _dead_ends(paths: _Paths, index: int, source: Source, reached: Set[int]) -> 
         if edge.event.stack and not any(follow.dst in reached for follow in paths.forward.get(node, ()))
     ]
     later = sorted(
-        {edge.event for node in paths.useful for edge in paths.backward.get(node, ())}, key=lambda event: event.index
+        {edge.event for node in paths.useful for edge in paths.backward.get(node, ())}, key=lambda event: event.when
     )
     reasons = []
     for edge in ends:
-        after = next((event for event in later if event.index > edge.event.index), question.asked)
+        after = next((event for event in later if event.when > edge.event.when), question.asked)
         shared = {frame.ident for frame in after.stack}
         near = next(((f.filename, f.line) for f in edge.event.stack if f.ident in shared), None)
         reasons.append(_reason("dead-end", edge.event, index, question, near))
@@ -252,7 +276,9 @@ def _zeroed(paths: _Paths, index: int, source: Source) -> List[Reason]:
     free = paths.downstream(starts, lambda e: paths.taped(e) and e.event.op not in _ZEROING)
     if any(goal in free for goal in paths.question.goals):
         return []
-    blocked = [e for node in free for e in paths.forward.get(node, ()) if e.event.op in _ZEROING and e.dst in paths.useful]
+    blocked = [
+        e for node in free for e in paths.forward.get(node, ()) if e.event.op in _ZEROING and e.dst in paths.useful
+    ]
     return [_reason("zero", edge.event, index, paths.question) for edge in blocked]
 
 

@@ -42,6 +42,7 @@ class UserCode:
                 and not _INSTALLED.search(path)
                 and not path.startswith((self._stdlib, os.path.realpath(_OWN)))
                 and os.path.basename(path) != "sitecustomize.py"
+                and os.path.exists(path)  # compiled libraries name sources that are not here
             )
         return known
 

@@ -67,11 +67,15 @@ class Recorder:
             if recorder._inside:
                 return gradient(self, target, sources, *args, **kwargs)
             recorder.stopper.check()
+            recorder._inside += 1  # what TensorFlow asks for itself meanwhile (py_function, recompute_grad) is no call
             try:
                 result = gradient(self, target, sources, *args, **kwargs)
-            except (AttributeError, TypeError, ValueError):  # a target or source that is no tensor any more
-                recorder.failed(self, target, sources, caller())
+            except Exception as error:
+                if "non-persistent" not in str(error):
+                    recorder.failed(self, target, sources, caller())
                 raise
+            finally:
+                recorder._inside -= 1
             recorder.note(self, target, sources, result, "gradient", caller())
             return result
 

@@ -6,7 +6,7 @@ A node is a number: a tensor, one state of a Variable, a value that has left Ten
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from .frames import Frame
 
@@ -23,7 +23,7 @@ ENTER = "enter"  # value -> tensor
 class Event(NamedTuple):
     """One thing that happened: what, on whose line, under which tapes, and through which call as the user wrote it."""
 
-    index: int
+    when: int
     op: str
     stack: Tuple[Frame, ...] = ()
     tapes: Tuple[int, ...] = ()
@@ -50,7 +50,8 @@ class Test(NamedTuple):
 
     event: Event
     nodes: Tuple[int, ...]
-    weak: bool = False  # perhaps no decision: a number that was only taken out
+    weak: bool = False  # perhaps no decision: a number that was only taken out, a branch on something unknown
+    mentions: FrozenSet[str] = frozenset()  # what the branches of an `if` speak of
 
 
 @dataclass
@@ -72,6 +73,9 @@ class Source(NamedTuple):
     node: Optional[int] = None
     trainable: bool = True
     watched: bool = True
+    watched_at: int = -1  # index of the event at which a tensor was watched
+    integer: bool = False
+    words: FrozenSet[str] = frozenset()  # the parts of its name: `self.extra_head` is known as `extra_head`
     status: str = "none"  # none, ok, zero, nonfinite
 
 
@@ -88,7 +92,8 @@ class Question(NamedTuple):
 class Reason(NamedTuple):
     """Why sources have no gradient, or only part of it."""
 
-    kind: str  # an edge's kind, or: untrainable, unwatched, outside, decides, undecided, unread, dead-end, zero
+    kind: str  # an edge's kind, or one of: untrainable integer unwatched late outside after decides undecided unread
+    # dead-end zero
     op: str
     place: Tuple[str, int]
     sources: Tuple[int, ...]

@@ -40,9 +40,7 @@ def install(tf: Any, trace: Trace) -> Hooks:
 def _hook_operations(trace: Trace) -> None:
     from tensorflow.python.framework import op_callbacks
 
-    def seen(
-        op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
-    ) -> Any:
+    def seen(op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> Any:
         if graph is None and not trace.busy:
             op = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
             try:
@@ -81,7 +79,7 @@ def _hook_gradient_function(tf: Any, trace: Trace) -> None:
     one = tf.constant(1.0)
     trace.busy = True
     try:
-        if list(gradient_of("Round", ("T", one.dtype.as_datatype_enum), [one], [one])) != [None]:
+        if list(gradient_of("Round", ("T", one.dtype.as_datatype_enum), [one], [one]) or ()) != [None]:
             raise RuntimeError("Round is said to have a gradient")
     finally:
         trace.busy = False
@@ -170,20 +168,32 @@ def _hook_numpy(tf: Any, trace: Trace) -> None:
         if not trace.busy:
             frame = sys._getframe(1)
             name = frame.f_code.co_name
-            if name not in _SHOWN:
+            if name not in _SHOWN and not _captured(frame):
                 truth = name in ("__bool__", "__nonzero__")
                 trace.exported(self, "truth" if truth else name, truth and _asked_by_user(trace, frame.f_back))
         return real(self)
 
     base._numpy = _numpy
     seen: List[str] = []
-    exported, trace.exported = trace.exported, lambda t, how, decides=False: seen.append(how)  # type: ignore[method-assign]
+    exported = trace.exported
+
+    def noted(tensor: Any, how: str, decides: bool = False) -> None:
+        seen.append(how)
+
+    trace.exported = noted  # type: ignore[method-assign]
     try:
         float(tf.constant(1.0))
     finally:
         trace.exported = exported  # type: ignore[method-assign]
     if not seen:
         raise RuntimeError("float() of a tensor is not seen")
+
+
+def _captured(frame: Any) -> bool:
+    """TensorFlow itself looks at a tensor that a graph captures (a loop inside a layer): the tape records that."""
+    while frame is not None and frame.f_code.co_name in ("numpy", "_numpy"):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name in ("constant_value", "_constant_value", "_capture_as_const")
 
 
 def _asked_by_user(trace: Trace, frame: Any) -> bool:

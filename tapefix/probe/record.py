@@ -7,6 +7,7 @@ import sys
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
 from . import graph as g
+from .codes import branch_names
 from .frames import UserCode, caller
 
 _SHAPES = frozenset("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs".split())
@@ -21,7 +22,7 @@ _PENDING = 64  # variables touched since the last operation
 class Context:
     """A call from a user's frame into a library that is still running."""
 
-    __slots__ = ("frame", "name", "sources", "mark")
+    __slots__ = ("frame", "mark", "name", "sources")
 
     def __init__(self, frame: int, name: str, sources: List[int], mark: int) -> None:
         self.frame, self.name, self.sources, self.mark = frame, name, sources, mark
@@ -35,7 +36,7 @@ class Trace:
         self.graph = g.Graph()
         self.tapes: List[int] = []
         self.opened: Dict[int, g.Event] = {}
-        self.watched: Dict[int, Set[int]] = {}
+        self.watched: Dict[int, Dict[int, int]] = {}  # tape -> tensor -> when
         self.exports: List[int] = []
         self.contexts: List[Context] = []
         self.regions: List[g.Event] = []  # py_function and the like: what happens inside belongs to the call
@@ -46,6 +47,7 @@ class Trace:
         self.callback: Callable[[], None] = lambda: None  # adds the operation callback in a new thread
         self.handles: Dict[int, Any] = {}  # by number, to read a variable again
         self.failures: Set[str] = set()
+        self.inlined: Optional[Tuple[List[Any], List[Any]]] = None  # arguments and results of py_function's body
         self._known: Set[int] = set()
         self._pending: List[Tuple[int, Any, Any]] = []
         self._versions: Dict[int, int] = {}  # variable -> node of its present state
@@ -102,6 +104,9 @@ class Trace:
             self._resource(op, handle, inputs, outputs, event)
         if op in _SHAPES:
             inputs = ()
+        if op == "EagerPyFunc" and self.inlined is not None:
+            self._inline(inputs, outputs, event)
+            inputs = ()
         carries = self._carrying(op, attrs, inputs, outputs) if self.tapes and inputs else frozenset()
         for out in outputs:
             self._known.add(out._id)
@@ -129,6 +134,14 @@ class Trace:
         for tensor in inputs:
             if tensor._id != handle and tensor.dtype.name != "resource":
                 self.edge(tensor._id, after, g.WRITE, event)
+
+    def _inline(self, inputs: Sequence[Any], outputs: Sequence[Any], event: g.Event) -> None:
+        """Links what py_function was given and gave to what its body saw and returned."""
+        arguments, results = self.inlined or ([], [])
+        self.inlined = None
+        for outer, inner in itertools.chain(zip(inputs, arguments), zip(results, outputs)):
+            if hasattr(outer, "_id") and hasattr(inner, "_id"):
+                self.edge(outer._id, inner._id, g.OP, event, is_smooth(outer) and is_smooth(inner))
 
     def custom(self, name: str, outputs: Iterable[Any], inputs: Iterable[Any]) -> None:
         """A function with a gradient of its own was recorded by the tape."""
@@ -185,7 +198,7 @@ class Trace:
     def touched(self, handle: Any, shape: Any, dtype: Any) -> None:
         """Somebody took hold of a Variable's handle: perhaps to read it in C."""
         if not self.busy and hasattr(handle, "_id"):
-            self._pending = self._pending[-_PENDING:] + [(handle._id, shape, dtype)]
+            self._pending = [*self._pending[-_PENDING:], (handle._id, shape, dtype)]
 
     def exported(self, tensor: Any, how: str, decides: bool = False) -> None:
         """A tensor's value went to NumPy or Python. `decides`: it was asked whether it is true."""
@@ -201,7 +214,8 @@ class Trace:
         if not is_smooth(tensor):
             self.graph.hard.add(node)
         if decides:
-            self.graph.tests.append(g.Test(event, (tensor._id,)))
+            mentions = branch_names(*event.place) if event.place and self.tapes else frozenset()
+            self.graph.tests.append(g.Test(event, (tensor._id,), mentions=mentions))
         else:
             self.exports.append(node)
             if node in self.graph.hard and self.tapes:
@@ -255,8 +269,11 @@ class Trace:
 
     def tape_watched(self, tape: Any, tensors: Iterable[Any]) -> None:
         """A tape was told to watch tensors."""
-        ids = {t._id for t in tensors if hasattr(t, "_id")}
-        self.watched.setdefault(self.tape_number(tape), set()).update(ids)
+        watched = self.watched.setdefault(self.tape_number(tape), {})
+        now = next(self._event)
+        for tensor in tensors:
+            if hasattr(tensor, "_id"):
+                watched.setdefault(tensor._id, now)
 
     def forget(self) -> None:
         """Drops what is known when it has grown too large and no tape is open."""

@@ -55,7 +55,7 @@ class Session:
             self.tracer = Tracer(self.events, self.code, self.causes)
             self.tracer.instrument()
         callbacks: Dict[str, Callable[[ModuleType], None]] = {"tensorflow": self._tensorflow}
-        callbacks.update({name: self._keras for name in library.KERAS})
+        callbacks.update(dict.fromkeys(library.KERAS, self._keras))
         if seed is not None:
             callbacks["numpy"] = self._numpy
         AfterImport(callbacks).install()
@@ -66,7 +66,7 @@ class Session:
                 self.finish("exit")
             leave(status)
 
-        os._exit = told_exit  # type: ignore[assignment]
+        os._exit = told_exit
 
     def _numpy(self, numpy: Any) -> None:
         numpy.random.seed(int(self.job["seed"]) % 2**32)
@@ -182,7 +182,7 @@ class Session:
 
     def _error(self, error: BaseException) -> None:
         place = self.code.error_place(error)
-        told = dict(type=type(error).__name__, message=str(error)[:2000])
+        told = {"type": type(error).__name__, "message": str(error)[:2000]}
         if isinstance(error, SyntaxError) and error.filename:
             place = error.filename, error.lineno or 1
         file, line = place or (None, None)

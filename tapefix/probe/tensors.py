@@ -1,4 +1,4 @@
-"""What the probe computes from values: how a gradient is, how large it is, what a loss is. NumPy comes from the user."""
+"""What the probe computes from values: how a gradient is, how large it is, what a loss is. NumPy is the user's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def summed_rows(values: Any, indices: Any) -> Any:
     import numpy as np
 
     _, place = np.unique(indices.reshape(-1), return_inverse=True)
-    rows = np.zeros((int(place.max()) + 1 if place.size else 0,) + values.shape[1:], dtype=np.float64)
+    rows = np.zeros((int(place.max()) + 1 if place.size else 0, *values.shape[1:]), dtype=np.float64)
     np.add.at(rows, place.reshape(-1), values)
     return rows
 
@@ -30,7 +30,7 @@ def summed_rows(values: Any, indices: Any) -> Any:
 def judge(array: Any) -> Tuple[str, Optional[float], List[float]]:
     """Status, Euclidean norm and digest of a gradient.
 
-    The digest is the sum, and the sum of the first elements weighted by position, so that two runs can be compared cheaply.
+    The digest is the sum, and the sum of the first elements weighted by position: enough to compare two runs by.
     """
     import numpy as np
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, Optional, Sequence, Set
 
 from . import codes, hooks, instrument
@@ -83,15 +84,23 @@ class Tracer:
     def _source(self, tape: int, source: Any, described: Mapping[str, Any]) -> g.Source:
         name, status = str(described["name"]), str(described["status"])
         if hasattr(source, "handle"):
-            trainable = bool(getattr(source, "trainable", True)) and bool(_floats(source))
-            return g.Source(name, variable=source.handle._id, trainable=trainable, status=status)
+            return g.Source(
+                name,
+                variable=source.handle._id,
+                trainable=bool(getattr(source, "trainable", True)),
+                integer=not _floats(source),
+                status=status,
+                words=frozenset(re.findall(r"[A-Za-z_]\w+", str(described["owner"]))) - {"self"},
+            )
         node = getattr(source, "_id", None)
-        watched = node in self.trace.watched.get(tape, ()) or node in self._made_from_watched(tape, node)
-        return g.Source(name, node=node, watched=watched, status=status)
+        since = self.trace.watched.get(tape, {}).get(node, -1) if node is not None else -1
+        watched = since >= 0 or node in self._made_from_watched(tape, node)
+        return g.Source(name, node=node, watched=watched, watched_at=since, status=status)
 
     def _made_from_watched(self, tape: int, node: Optional[int]) -> Set[int]:
         """The node itself, if the tape recorded the operation that made it: then it need not be watched."""
-        made = any(e.dst == node and e.kind == g.OP and e.carries and tape in e.event.tapes for e in self.trace.graph.edges)
+        edges = self.trace.graph.edges
+        made = any(e.dst == node and e.kind == g.OP and e.carries and tape in e.event.tapes for e in edges)
         return {node} if made and node is not None else set()
 
     # ------------------------------------------------------------------ telling
@@ -102,9 +111,7 @@ class Tracer:
         related = []
         if reason.back is not None and reason.back != reason.place:
             related.append({"file": reason.back[0], "line": reason.back[1], "message": _related(reason)})
-        self.causes.tell(
-            codes.verdict(reason), reason.place, names, call.place, reason.partial, related, reason.sure
-        )
+        self.causes.tell(codes.verdict(reason), reason.place, names, call.place, reason.partial, related, reason.sure)
 
     def finish(self) -> None:
         """Tells what did not work."""
@@ -124,4 +131,3 @@ def _related(reason: g.Reason) -> str:
         "unwatched": "the source is made here",
         "outside": "the tape begins here",
     }.get(reason.kind, "the value comes back into TensorFlow here, without its gradient")
-

@@ -11,6 +11,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
+from . import codes
 from . import graph as g
 from .record import Context, Trace
 
@@ -19,6 +20,7 @@ _ATOMS = (bool, str, bytes, type, type(None), types.FunctionType, types.ModuleTy
 _REGIONS = frozenset("numpy_function py_function py_func eager_py_func set_weights load_weights".split())
 _KEEP_IDENTITY = (zip, enumerate, reversed, list, tuple, iter, next, set, dict)  # hand on the objects they are given
 _PASS = frozenset(["stop_gradient", "isinstance", "len", "type", "id", "hasattr", "print", "repr", "format"])
+_LAZY: Tuple[Any, ...] = (types.GeneratorType, map, filter, type({}.values()), type({}.items()))
 _MANY = 4000  # items of a container that are looked at
 
 
@@ -26,9 +28,12 @@ class Values:
     """What `__tapefix__` is in the user's code."""
 
     def __init__(self, trace: Trace, eager: Any, array: Any) -> None:
+        import numpy as np
+
         self.trace, self.eager, self.array = trace, eager, array
         self.tagged: Dict[int, Any] = {}  # identity -> the object, kept alive so that the identity stays its own
         self.nodes: Dict[int, int] = {}
+        self._scalars = frozenset(np.sctypeDict.values())
         self.empty: List[g.Event] = []  # lists of variables that were asked for and were empty
         self._users: Dict[Any, bool] = {}
         self._number = 0
@@ -121,6 +126,10 @@ class Values:
         if region is not None:
             self.trace.regions.append(region)
         given = (receiver, args, kwargs)
+        if name in ("py_function", "eager_py_func"):
+            args, kwargs = self._inlined(args, kwargs)
+        elif any(isinstance(arg, _LAZY) for arg in args):
+            args = tuple(self._drawn(arg, len(self.trace.contexts)) if isinstance(arg, _LAZY) else arg for arg in args)
         try:
             result, sources = self._guarded(given, full, lambda: function(*args, **kwargs), frame)
         finally:
@@ -137,6 +146,26 @@ class Values:
             self.trace.entered(result, ())
         return result
 
+    def _drawn(self, things: Iterable[Any], context: int) -> Iterator[Any]:
+        """An iterator whose tagged items count among what the running call (`context`) was given."""
+        for item in things:
+            if len(self.trace.contexts) > context:
+                self.trace.contexts[context].sources += self.tags([item])
+            yield item
+
+    def _inlined(self, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
+        """The function given to py_function, watched: its body is part of the way from inputs to outputs."""
+        body = args[0] if args else kwargs.get("func")
+        if not callable(body):
+            return args, kwargs
+
+        def watched(*inner: Any) -> Any:
+            result = body(*inner)
+            self.trace.inlined = (list(inner), list(result) if isinstance(result, (list, tuple)) else [result])
+            return result
+
+        return ((watched, *args[1:]), kwargs) if args else ((), dict(kwargs, func=watched))
+
     def _guarded(
         self, given: Sequence[Any], name: str, do: Callable[[], Any], frame: Optional[types.FrameType] = None
     ) -> Tuple[Any, List[int]]:
@@ -152,12 +181,26 @@ class Values:
 
     def op(self, function: Callable[[Any, Any], Any], left: Any, right: Any, name: str = "") -> Any:
         """A binary operator."""
-        if type(left) in _PLAIN and type(right) in _PLAIN and id(left) not in self.nodes and id(right) not in self.nodes:
+        if self._inert(left) and self._inert(right):
             return function(left, right)
         result, sources = self._guarded((left, right), name or _operator(function), lambda: function(left, right))
         if sources:
             self.tag(result, sources, {id(left), id(right)})
         return result
+
+    def _inert(self, thing: Any) -> bool:
+        """The value has no tag and no operation on it can take anything out of TensorFlow."""
+        kind = type(thing)
+        if kind is self.array:
+            if thing.dtype.hasobject or id(thing) in self.nodes:
+                return False
+            return thing.base is None or not self.tags([thing])
+        return (kind in _PLAIN or kind in self._scalars) and id(thing) not in self.nodes
+
+    def _inert_index(self, index: Any) -> bool:
+        if type(index) is tuple:
+            return all(type(part) is int or self._inert_index(part) for part in index)
+        return type(index) is slice or self._inert(index)
 
     def unary(self, function: Callable[[Any], Any], value: Any) -> Any:
         """A unary operator."""
@@ -165,7 +208,7 @@ class Values:
 
     def compare(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         """A comparison; one of numbers decides something."""
-        if type(left) in _PLAIN and type(right) in _PLAIN and id(left) not in self.nodes and id(right) not in self.nodes:
+        if self._inert(left) and self._inert(right):
             return function(left, right)
         result, sources = self._guarded((left, right), _operator(function), lambda: function(left, right))
         if sources and not isinstance(result, self.eager):
@@ -177,7 +220,7 @@ class Values:
 
     def load(self, thing: Any, index: Any) -> Any:
         """`thing[index]`"""
-        if isinstance(thing, (list, dict)):
+        if isinstance(thing, (list, dict)) or (self._inert(thing) and self._inert_index(index)):
             return thing[index]
         result, sources = self._guarded((thing, index), "[]", lambda: thing[index])
         if sources:
@@ -194,7 +237,7 @@ class Values:
         def do() -> None:
             thing[index] = value
 
-        if not isinstance(thing, self.array):
+        if not isinstance(thing, self.array) or self._inert(value):
             do()
             return
         _, sources = self._guarded((value,), "[]=", do)
@@ -232,6 +275,13 @@ class Values:
 
     def decide(self, value: Any) -> Any:
         """The test of an `if` or a ternary; returned as it is, its truth is asked by the caller."""
+        trace = self.trace
+        if trace.tapes and not isinstance(value, self.eager):
+            event = trace.event("if")
+            if event.place is not None:
+                mentions = codes.branch_names(*event.place)
+                if mentions:
+                    trace.graph.tests.append(g.Test(event, (), weak=True, mentions=mentions))
         return value
 
     # ------------------------------------------------------------------ whose function it is
@@ -249,7 +299,7 @@ class Values:
         return False
 
 
-_PLAIN = (int, float, str)
+_PLAIN = frozenset([int, float, str, bool, complex, type(None)])
 
 
 def _smooth(thing: Any) -> bool:
@@ -269,7 +319,6 @@ def _full_name(function: Any, name: str, receiver: Any) -> str:
         return f"tensorflow.{public[0]}"
     if receiver is not None and not isinstance(receiver, types.ModuleType):
         kind = receiver if isinstance(receiver, type) else type(receiver)
-        return f"{kind.__module__.split('.')[0]}.{kind.__name__}.{name}"
+        return f"{kind.__module__}.{kind.__name__}.{name}"
     module = getattr(function, "__module__", None) or type(function).__module__
     return f"{module.split('.')[0]}.{name}"
-
