@@ -1,6 +1,7 @@
 """The forward pass runs before, or outside, the tape.
 
-What was computed before the `with` block is a constant for the tape.
+What was computed before the `with` block is a constant for the tape: roll-outs played before it, outputs of the
+model handed to a training step, objects built once from Variables.
 
 Before
 ------
@@ -16,7 +17,9 @@ After
 
 Fix
 ---
-Display only in this version.
+Safe where the block can open before the forward pass: nothing runs twice or in another order. Unsafe where the
+forward pass stands before a loop (it then runs in every step) or in the caller of the function that opens the tape
+(which then gets the inputs in place of the outputs).
 
 See https://www.tensorflow.org/guide/autodiff
 """
@@ -27,6 +30,8 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.into_tape import handed_over, moved
+from tapefix.rewrite.tape_block import Block, block_of, widened
 
 
 class ForwardOutsideTape(Codemod):
@@ -36,4 +41,18 @@ class ForwardOutsideTape(Codemod):
     why = "the tape records what runs inside its block"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("run the forward pass inside the tape's block")
+        block = block_of(model, cut)
+        if isinstance(block, Refusal):
+            return block
+        cuts = [other for other in model.of(How.OUTSIDE_TAPE) if _same(block_of(model, other), block)]
+        first = widened(model, cuts, block)
+        if isinstance(first, Fix):
+            return first
+        for other in (moved(model, cuts, block), handed_over(model, cuts, block)):
+            if isinstance(other, Fix):
+                return other
+        return first
+
+
+def _same(one: Block | Refusal, other: Block) -> bool:
+    return isinstance(one, Block) and one.statement is other.statement
