@@ -206,7 +206,7 @@ class Soften(Conditions):
         found: dict[str, tuple[str, str]] = {}
         places: list[ast.expr] = []
         self._indices(node, found, places)
-        if len(found) != 1:
+        if len(found) != 1 or "" in found:
             return None
         ((name, depth),) = found.values()
         positions = joined("tf.range({depth})", depth=depth)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
 
 from tapefix.documents.document import Document
 from tapefix.flow import Model
@@ -114,7 +113,7 @@ class Site:
         for _ in range(8):
             if not isinstance(node, ast.Name):
                 return node
-            value = self.facts.last_value(node)
+            value = self.reaching(node)
             if value is None or not self.holds(value, node):
                 return node
             node = value
@@ -122,37 +121,61 @@ class Site:
 
     def holds(self, value: ast.expr, at: ast.AST) -> bool:
         """Whether the names in `value` still mean the same at a later place."""
-        low, high = self.syntax.end(value), self.syntax.order[at]
-        target = self.syntax.statement(value)
+        made, use = self.syntax.statement(value), self.syntax.statement(at)
+        low, high = self.syntax.end(made), self.syntax.order[use]
         for name in {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}:
-            _, bindings = self.syntax.visible(name, at)
+            scope, bindings = self.syntax.visible(name, value)
             for binding in bindings:
-                own = self.syntax.inside(binding, target)
-                if (low < self.syntax.order[binding] < high) or (own and not isinstance(binding, ast.arg)):
+                own = self.syntax.inside(binding, made) and not self.syntax.inside(binding, value)
+                if own and made is not use or low < self.syntax.order[binding] < high:
                     return False
         return True
 
     def uses(self, assign: ast.stmt, value: ast.expr, name: str) -> list[ast.Name]:
         """The reads of the name that get this assignment's value. Raises Unclear where another one may reach them."""
-        scope = self.syntax.scope(assign)
-        found = []
+        scope, found = self.syntax.scope(assign), []
         for node in ast.walk(scope):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-                if self.facts.last_value(node) is value:
+                reaching = self.reaching(node)
+                if reaching is value:
                     found.append(node)
-                elif self.syntax.before(assign, node) and len(self.syntax.visible(name, node)[1]) > 1:
-                    if self._between(assign, node, name):
-                        continue
+                elif reaching is None and self.syntax.before(assign, node):
                     raise Unclear(f"`{name}` is bound at several places")
         return found
 
-    def _between(self, assign: ast.stmt, node: ast.AST, name: str) -> bool:
-        """Another assignment of the name surely comes between."""
-        block = self.syntax.block(assign)
-        for later in block[block.index(assign) + 1 :]:
-            if self.syntax.inside(node, later):
-                return False
-            if isinstance(later, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in later.targets):
+    def reaching(self, node: ast.Name) -> ast.expr | None:
+        """The expression whose value a name surely has at its use; None where there are several or it is no expression."""
+        name, statement = node.id, self.syntax.statement(node)
+        function = self.syntax.function(node)
+        if isinstance(function, ast.Lambda) and any(a.arg == name for a in function.args.args):
+            return None
+        while True:
+            block = self.syntax.block(statement)
+            for earlier in reversed(block[: block.index(statement)]):
+                if self._binds(earlier, name):
+                    return _plainly(earlier, name)
+            above = self.syntax.parent(statement)
+            if isinstance(above, (ast.For, ast.While)) and self._binds(above, name):
+                return None
+            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
+                if isinstance(above, ast.Module) or self._binds(above, name, inside=True):
+                    return None
+                scope, bindings = self.syntax.visible(name, node)
+                if len(bindings) != 1 or scope is above:
+                    return None
+                target = self.syntax.parent(bindings[0])
+                return _plainly(target, name) if isinstance(target, ast.stmt) else None
+            if not isinstance(above, ast.AST):
+                return None
+            statement = self.syntax.statement(above)
+
+    def _binds(self, statement: ast.AST, name: str, inside: bool = False) -> bool:
+        for inner in ast.walk(statement):
+            if isinstance(inner, ast.Name) and inner.id == name and not isinstance(inner.ctx, ast.Load):
+                return True
+            if isinstance(inner, ast.arg) and inner.arg == name and self.syntax.parent(inner) is getattr(statement, "args", 0):
+                return inside
+            if isinstance(inner, (ast.FunctionDef, ast.ClassDef)) and inner.name == name and inner is not statement:
                 return True
         return False
 
@@ -311,5 +334,10 @@ def joined(template: str, **parts: str) -> str:
     return build.expression(template, **parts)
 
 
-def walk_up(syntax: Syntax, node: ast.AST) -> Iterator[ast.AST]:
-    yield from syntax.ancestors(node)
+def _plainly(statement: ast.AST, name: str) -> ast.expr | None:
+    """The value of `name = value`."""
+    if isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in statement.targets):
+        return statement.value
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return statement.value
+    return None
