@@ -82,6 +82,8 @@ class Codemod:
     why: ClassVar[str] = ""
     #: how a hard gate is made differentiable: "straight-through" or "soft" ([tool.tapefix.gates] threshold)
     threshold: str = "straight-through"
+    #: unsafe fixes are wanted: where a better one than the safe one exists, offer it
+    unsafe: bool = False
 
     def find(self, model: Model) -> Iterator[Finding]:
         """The rule's findings of the document and the modules it imports, each with a fix or the reason for none."""
@@ -113,7 +115,13 @@ class Codemod:
         if cut.partial:
             text += " (one of several ways: nothing is None, the gradient is incomplete)"
         return Finding(
-            self.code, self.name, text, self.why, model.document_of(cut.spot).place(cut.spot.node), outcome, related(model, cut)
+            self.code,
+            self.name,
+            text,
+            self.why,
+            model.document_of(cut.spot).place(cut.spot.node),
+            outcome,
+            related(model, cut),
         )
 
 
@@ -128,8 +136,19 @@ def related(model: Model, cut: Cut) -> tuple[Related, ...]:
     places = []
     for origin in cut.origins[:3]:
         if origin.spot is not None:
-            places.append(Related(model.document_of(origin.spot).place(origin.spot.node), f"`{origin.name}` gets no gradient through it"))
+            places.append(
+                Related(
+                    model.document_of(origin.spot).place(origin.spot.node),
+                    f"`{origin.name}` gets no gradient through it",
+                )
+            )
     for target in cut.targets[:1]:
-        words = {"gradient": "the gradient is taken here", "loss": "the loss is wanted here", "call": "the layer's output is wanted here"}
-        places.append(Related(model.document_of(target.spot).place(target.spot.node), words.get(target.what, "it is wanted here")))
+        words = {
+            "gradient": "the gradient is taken here",
+            "loss": "the loss is wanted here",
+            "call": "the layer's output is wanted here",
+        }
+        places.append(
+            Related(model.document_of(target.spot).place(target.spot.node), words.get(target.what, "it is wanted here"))
+        )
     return tuple(places)

@@ -53,7 +53,7 @@ class Config:
 
     def fingerprint(self) -> str:
         """Text that differs when a setting that changes findings differs."""
-        return repr(dataclasses.replace(self, root=Path(), verify=VerifyConfig(), unsafe_fixes=False))
+        return repr(dataclasses.replace(self, root=Path(), verify=VerifyConfig()))
 
 
 def load_config(start: Path) -> Config:

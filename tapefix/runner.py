@@ -48,6 +48,7 @@ def load_tools(config: Config) -> Tools:
     selection.check_codes(codemod.code for codemod in codemods)
     for codemod in codemods:
         codemod.threshold = config.gates.threshold
+        codemod.unsafe = config.unsafe_fixes
     return Tools(codemods, understand, selection)
 
 

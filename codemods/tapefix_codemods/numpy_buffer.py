@@ -38,4 +38,4 @@ class NumpyBuffer(Codemod):
     why = "a NumPy array stores numbers; the tensor's history is left behind"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return repair(model, cut)
+        return repair(model, cut, self.unsafe)

@@ -100,14 +100,20 @@ def is_made_in_tape(document: Document, made: ast.expr, asked: ast.Call) -> bool
 def watched(document: Document, asked: ast.Call) -> Fix | Refusal:
     """`tape.watch(x)` at the beginning of the tape's block."""
     block = block_of(document, asked)
-    sources = asked.args[1] if len(asked.args) > 1 else next((k.value for k in asked.keywords if k.arg == "sources"), None)
+    sources = (
+        asked.args[1] if len(asked.args) > 1 else next((k.value for k in asked.keywords if k.arg == "sources"), None)
+    )
     if block is None or sources is None:
         return Refusal("the tape is opened elsewhere; watch the tensor at the beginning of its block")
     names = {node.id for node in ast.walk(sources) if isinstance(node, ast.Name)}
     bound = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    plain = all(isinstance(node, (ast.Name, ast.Attribute, ast.List, ast.Tuple, ast.expr_context)) for node in ast.walk(sources))
+    plain = all(
+        isinstance(node, (ast.Name, ast.Attribute, ast.List, ast.Tuple, ast.expr_context)) for node in ast.walk(sources)
+    )
     if not plain or names & bound:
-        return Refusal(f"`{document.source(sources)}` is made inside the tape's block; watch it there, before it is used")
+        return Refusal(
+            f"`{document.source(sources)}` is made inside the tape's block; watch it there, before it is used"
+        )
     assert isinstance(asked.func, ast.Attribute)
     edits = EditSet(document)
     try:

@@ -40,4 +40,4 @@ class VariableSliceAssign(Codemod):
     why = "assign() writes a value into the Variable; the tape does not record where it came from"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return repair(model, cut)
+        return repair(model, cut, self.unsafe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,6 +53,7 @@ def apply(
         raise TapefixError("a command after `--` is for --verify; add --verify or leave the command out")
     if given == ["-"] and (verify or interactive or patch):
         raise TapefixError("standard input goes with --dry-run or alone; name a file for the rest")
+    config = dataclasses.replace(config, unsafe_fixes=unsafe)
     tools = load_tools(config)
     found, workspace = common.inputs(given, config, stdin_filename)
     wanted = _wanted(unsafe, interactive)

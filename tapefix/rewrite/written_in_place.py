@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from dataclasses import replace
 
 from tapefix.codemod import Fix, Refusal
+from tapefix.documents.document import Document
 from tapefix.flow import Buffer, Cut, Model
 from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators import Plan, SyntaxFacts, plan
+from tapefix.rewrite.accumulators.batched import plan_batched
 from tapefix.rewrite.accumulators.syntax import syntax_of
 
 
@@ -24,8 +27,11 @@ class FlowFacts(SyntaxFacts):
         return super().is_number(node) or self.model.kind_of(node) in (Kind.NUMBER, Kind.SHAPE)
 
 
-def repair(model: Model, cut: Cut) -> Fix | Refusal:
-    """The rewrite of the buffer that the cut writes into, or why there is none."""
+def repair(model: Model, cut: Cut, unsafe: bool = False) -> Fix | Refusal:
+    """The rewrite of the buffer that the cut writes into, or why there is none.
+
+    With `unsafe`, a loop over samples is batched where that can be done; else it is named as an alternative.
+    """
     buffer = cut.buffer
     if buffer is None:
         return Refusal("what is written into can't be followed")
@@ -35,10 +41,31 @@ def repair(model: Model, cut: Cut) -> Fix | Refusal:
     if elsewhere := [u for u in buffer.uses if u.spot.filename != filename]:
         other = elsewhere[0].spot
         return Refusal(f"it is also used in {other.filename}, line {getattr(other.node, 'lineno', '?')}")
-    made = plan(model.documents.get(filename, model.document), buffer, FlowFacts(model, filename))
+    document = model.documents.get(filename, model.document)
+    facts = FlowFacts(model, filename)
+    whole = batched(model, document, buffer, facts)
+    if whole is not None and unsafe:
+        return whole
+    made = plan(document, buffer, facts)
     if isinstance(made, Refusal):
-        return made
-    return as_fix(made, group(buffer))
+        return whole or made
+    fix = as_fix(made, group(buffer))
+    return replace(fix, alternatives=(*fix.alternatives, f"unsafe: {whole.message}")) if whole is not None else fix
+
+
+def batched(model: Model, document: Document, buffer: Buffer, facts: FlowFacts) -> Fix | None:
+    """The batched form of the loop over samples that fills this buffer, or that fills one around it."""
+    others = [b for b in model.buffers() if b.made.filename == buffer.made.filename]
+    for outer in [buffer, *(b for b in others if b is not buffer)]:
+        if not isinstance(outer.made.node, ast.expr):
+            continue
+        made = plan_batched(document, outer, [b for b in others if b is not outer], facts)
+        if isinstance(made, Refusal):
+            continue
+        start, end = document.span(buffer.made.node)
+        if outer is buffer or any(edit.start <= start and end <= edit.end for edit in made.edits):
+            return as_fix(made, group(outer))
+    return None
 
 
 def group(buffer: Buffer) -> str:

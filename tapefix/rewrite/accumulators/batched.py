@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from tapefix.documents.document import Document, Edit
 from tapefix.flow.facts import Buffer
-from tapefix.rewrite import build
+from tapefix.rewrite import build, imports
 from tapefix.rewrite.accumulators import guards
 from tapefix.rewrite.accumulators.access import At, NewAxis, Rest, Span, parse_index
 from tapefix.rewrite.accumulators.facts import Facts, SyntaxFacts
@@ -100,6 +100,7 @@ class _Batching:
             self._statement(statement)
         for read in job.own_reads:
             as_tensor(job, self.edits, read)
+        imports.remove_unused(self.edits)
         return _difference(job.document, self._without_loop())
 
     def _bind_targets(self) -> None:
