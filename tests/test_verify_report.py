@@ -145,6 +145,16 @@ def test_before_and_after_stand_below_each_other(folder):
     ]
 
 
+def test_a_partial_gradient_is_there_and_marked(folder):
+    file = str(folder / "train.py")
+    cause = report(folder).causes[0]
+    sources = (*variables("encoder", cause, "partial", "partial"), *variables("decoder", cause, "none", "none"))
+    before = report(folder, verdict=Verdict.PARTIAL, gradients=(Gradient(file, 9, "gradient", 1, 1.0, sources),))
+    assert before.owners() == {"encoder": (2, 2), "decoder": (0, 2)}
+    assert before_and_after(before, healthy(folder))[0] == "  before   encoder 2/2 (2 partial)   decoder 0/2   loss 1"
+    assert "  encoder 2/2   partial: encoder/kernel, encoder/bias" in render(before, folder)
+
+
 def test_an_original_that_does_not_run_has_its_error_for_a_loss(folder):
     error = Problem("TypeError", "no", None, None)
     before = report(folder, verdict=Verdict.ERROR, error=error, gradients=(), causes=())

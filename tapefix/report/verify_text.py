@@ -56,7 +56,7 @@ def _lines(report: Report, folder: Path) -> Iterator[str]:
 
 
 def _gradient(gradient: Gradient, folder: Path) -> Iterator[str]:
-    """A line for each owner: how many of its gradients are whole, and what is wrong with the rest."""
+    """A line for each owner: how many of its gradients are there, and what is wrong."""
     place = f"{_shown(gradient.file, folder)}:{gradient.line}"
     loss = "" if gradient.loss is None else f"   loss {gradient.loss:.6g}"
     seen = f"   ({place}, {_count(gradient.times, 'call', 'calls')})"
@@ -67,9 +67,9 @@ def _gradient(gradient: Gradient, folder: Path) -> Iterator[str]:
         yield f"  the list of sources is empty{loss}{seen}"
     width = max((len(owner) for owner in owners), default=0)
     for index, (owner, variables) in enumerate(owners.items()):
-        whole = sum(v.whole for v in variables)
+        there = sum(v.there for v in variables)
         last = loss + seen if index == 0 else ""
-        yield f"  {owner:<{width}} {whole}/{len(variables)}{_bad(variables, owner)}{last}"
+        yield f"  {owner:<{width}} {there}/{len(variables)}{_bad(variables, owner)}{last}"
 
 
 def _bad(variables: list[Variable], owner: str) -> str:
@@ -160,8 +160,12 @@ def before_and_after(before: Report, after: Report) -> list[str]:
     owners = list(dict.fromkeys([*before.owners(), *after.owners()]))
 
     def cells(report: Report) -> list[str]:
-        counts = report.owners()
-        return [f"{owner} {counts[owner][0]}/{counts[owner][1]}" if owner in counts else "" for owner in owners]
+        counts, partial = report.owners(), report.partial()
+        lacking = {owner: f" ({number} partial)" for owner, number in partial.items()}
+        return [
+            f"{owner} {counts[owner][0]}/{counts[owner][1]}{lacking.get(owner, '')}" if owner in counts else ""
+            for owner in owners
+        ]
 
     left, right = cells(before), cells(after)
     widths = [max(len(a), len(b)) for a, b in zip(left, right, strict=True)]

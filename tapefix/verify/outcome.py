@@ -59,6 +59,11 @@ class Variable:
         """Whether nothing is wrong with the gradient. One that is all zero for no known reason may be right."""
         return self.status == "ok" or (self.status == "zero" and self.cause is None)
 
+    @property
+    def there(self) -> bool:
+        """Whether there is a gradient that training can use, be it one that lacks a path (partial)."""
+        return self.whole or self.status == "partial"
+
 
 @dataclass(frozen=True)
 class Gradient:
@@ -145,19 +150,27 @@ class Report:
             yield from gradient.variables
 
     def owners(self) -> Mapping[str, tuple[int, int]]:
-        """Owner -> (sources whose gradient is whole wherever it is asked for, all), in the order of the run."""
-        whole: dict[tuple[str, str, int], bool] = {}
+        """Owner -> (sources whose gradient is there wherever it is asked for, all), in the order of the run."""
+        there: dict[tuple[str, str, int], bool] = {}
         for gradient in self.gradients:
             count: dict[tuple[str, str], int] = {}
             for variable in gradient.variables:
                 name = variable.owner or variable.name, variable.name
                 count[name] = count.get(name, -1) + 1
                 key = (*name, count[name])
-                whole[key] = whole.get(key, True) and variable.whole
+                there[key] = there.get(key, True) and variable.there
         counts: dict[str, tuple[int, int]] = {}
-        for (owner, _, _), good in whole.items():
-            there, of = counts.get(owner, (0, 0))
-            counts[owner] = there + good, of + 1
+        for (owner, _, _), good in there.items():
+            sofar, of = counts.get(owner, (0, 0))
+            counts[owner] = sofar + good, of + 1
+        return counts
+
+    def partial(self) -> Mapping[str, int]:
+        """Owner -> how many of its sources have a gradient that lacks a path."""
+        found = {(v.owner or v.name, v.name) for v in self.variables() if v.status == "partial"}
+        counts: dict[str, int] = {}
+        for owner, _ in found:
+            counts[owner] = counts.get(owner, 0) + 1
         return counts
 
     @property
