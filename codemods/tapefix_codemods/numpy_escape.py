@@ -19,13 +19,11 @@ See https://www.tensorflow.org/guide/autodiff
 
 from __future__ import annotations
 
-import ast
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
-from tapefix.flow.values import Kind
-from tapefix.rewrite.leaving import replaced
+from tapefix.rewrite.leaving import before_the_tape, escapes
 
 
 class NumpyEscape(Codemod):
@@ -34,18 +32,8 @@ class NumpyEscape(Codemod):
     speaks_for: ClassVar = frozenset({How.TO_NUMPY})
     why = "the numbers leave TensorFlow; the tape can't follow them"
 
+    def applies(self, model: Model, cut: Cut) -> bool:
+        return not before_the_tape(model, cut)  # TAP209 speaks of those
+
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        call = cut.spot.node
-        if not isinstance(call, ast.Call):
-            return Refusal("what is written here can't be taken apart")
-        method = isinstance(call.func, ast.Attribute) and not model.api_of(call.func)
-        value = call.func.value if method and isinstance(call.func, ast.Attribute) else call.args[0] if call.args else None
-        if value is None:
-            return Refusal("nothing is handed over here")
-        document = model.document_of(cut.spot)
-        message = f"keep `{document.source(value)}` in TensorFlow"
-        if cut.detail == ".item()":
-            return replaced(document, call, "tf.reshape({value}, [])", message, value=value)
-        if model.kind_of(value) & Kind.VARIABLE:
-            return replaced(document, call, "tf.convert_to_tensor({value})", message, value=value)
-        return replaced(document, call, "{value}", message, value=value)
+        return escapes.kept(model, cut)

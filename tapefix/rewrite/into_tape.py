@@ -216,7 +216,7 @@ class _Handover:
         taken = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | set(self.parameters)
         if taken & set(new):
             return Refusal(
-                f"`{min(taken & set(new))}` means something else in `{function.name}`; run the forward pass inside its tape"
+                f"`{min(taken & set(new))}` means something else in `{function.name}`; run the forward pass there"
             )
         self._change_signature(passed, outputs, new)
         self._change_call(passed, outputs, new)

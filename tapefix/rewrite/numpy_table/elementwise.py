@@ -43,7 +43,7 @@ _OPERATOR = {
 }  # fmt: skip
 _BINARY = {
     "maximum": "tf.maximum", "minimum": "tf.minimum", "arctan2": "tf.atan2", "atan2": "tf.atan2",
-    "logaddexp": "tf.experimental.numpy.logaddexp", "logaddexp2": "tf.experimental.numpy.logaddexp2",
+    "logaddexp2": "tf.experimental.numpy.logaddexp2",
 }  # fmt: skip
 _COMPARISON = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<="}
 _BINARY_FLAT = {
@@ -67,6 +67,17 @@ _SPECIAL = {
     "i1": "tf.math.bessel_i1({x})", "logit": "tf.math.log({x}) - tf.math.log1p(-{x})",
     "entr": "-tf.math.multiply_no_nan(tf.math.log({x}), {x})",
 }  # fmt: skip
+
+
+def _logaddexp(bound: Bound) -> str:
+    """Of smooth functions: tf.experimental.numpy.logaddexp has a gradient of zero where its arguments are equal."""
+    for number, other in (("x1", "x2"), ("x2", "x1")):
+        if is_number(bound.node(number)):
+            if bound.literal(number) == 0:
+                return f"tf.nn.softplus({{{other}}})"
+            return f"{{{number}}} + tf.nn.softplus({{{other}}} - {{{number}}})"
+    parts = f"{bound.matched('x1', 'x2')}, {bound.matched('x2', 'x1')}"
+    return f"tf.reduce_logsumexp(tf.stack(tf.experimental.numpy.broadcast_arrays({parts})), axis=0)"
 
 
 def _source(code: str) -> str:
@@ -167,6 +178,7 @@ ROWS: list[Row] = [
         for name, sign in _OPERATOR.items()
     ),
     *(Row(f"numpy.{name}", "x1, x2" + _OUT, _two(to), to, exactness="dtype") for name, to in _BINARY.items()),
+    Row("numpy.logaddexp", "x1, x2" + _OUT, _logaddexp, "tf.reduce_logsumexp", exactness="dtype"),
     Row("numpy.hypot", "x1, x2" + _OUT, "tf.sqrt({x1} ** 2 + {x2} ** 2)", "tf.sqrt", exactness="dtype"),
     *(
         Row(f"numpy.{name}", "x1, x2" + _OUT, f"{{x1}} {sign} {{x2}}", "tf.Tensor operators", _NO_GRADIENT,

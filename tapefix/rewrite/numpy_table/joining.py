@@ -60,6 +60,40 @@ def _append(bound: Bound) -> str:
     return f"tf.concat([tf.reshape({left}, [-1]), tf.reshape({right}, [-1])], axis=0)"
 
 
+def _block(bound: Bound) -> str | Refusal:
+    node = bound.node("arrays")
+    rows = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    if not rows or not all(isinstance(row, ast.List) and row.elts for row in rows):
+        return Refusal("numpy.block of what is not written out as rows of blocks")
+    bound.used.add("arrays")
+    joined = []
+    for number, row in enumerate(rows):
+        assert isinstance(row, ast.List)
+        texts = bound.alike(row.elts, f"row{number}") or [f"{{row{number}_{k}}}" for k in range(len(row.elts))]
+        bound.elements |= {f"row{number}_{k}": element for k, element in enumerate(row.elts)}
+        texts = [
+            text if _is_matrix(element, bound) else f"{_TNP}atleast_2d({text})"
+            for text, element in zip(texts, row.elts, strict=True)
+        ]
+        joined.append(f"tf.concat([{', '.join(texts)}], axis=1)" if len(texts) > 1 else texts[0])
+    return f"tf.concat([{', '.join(joined)}], axis=0)" if len(joined) > 1 else joined[0]
+
+
+def _is_matrix(node: ast.expr, bound: Bound) -> bool:
+    """Whether a block surely has two dimensions; NumPy gives them to what has fewer."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return _is_matrix(node.left, bound) and _is_matrix(node.right, bound)
+    if isinstance(node, ast.BinOp):
+        return _is_matrix(node.left, bound) or _is_matrix(node.right, bound)
+    if isinstance(node, ast.UnaryOp):
+        return _is_matrix(node.operand, bound)
+    if isinstance(node, ast.Call):
+        last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        sized = bool(node.args) and isinstance(node.args[0], (ast.List, ast.Tuple)) and len(node.args[0].elts) == 2
+        return last in ("eye", "identity", "diag", "transpose") or (last in ("zeros", "ones") and sized)
+    return False
+
+
 def _linspace(bound: Bound) -> str | Refusal:
     if bound.has("endpoint", "retstep", "axis"):
         return Refusal("numpy.linspace with `endpoint=`, `retstep=` or `axis=` has no counterpart in TensorFlow")
@@ -119,6 +153,7 @@ ROWS: list[Row] = [
     Row("numpy.column_stack", "tup", "tf.concat([c[:, None] if len(c.shape) == 1 else c for c in {tup}], axis=1)",
         "tf.concat", exactness="dtype"),
     Row("numpy.append", "arr, values, axis=None", _append, "tf.concat", exactness="dtype"),
+    Row("numpy.block", "arrays", _block, "tf.concat", exactness="dtype", note="of rows of blocks in two dimensions"),
     Row("numpy.linspace", "start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0", _linspace,
         "tf.linspace", exactness="dtype"),
     Row("numpy.meshgrid", "*xi, copy=True, sparse=False, indexing='xy'", _meshgrid, "tf.meshgrid",

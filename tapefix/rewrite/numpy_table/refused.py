@@ -38,7 +38,7 @@ REFUSED: dict[str, str] = {
         for name in ("percentile", "quantile", "nanpercentile", "nanquantile", "nanmedian", "nanstd", "nanvar",
             "gradient",
                      "correlate", "polyfit", "roots", "unwrap", "insert", "resize", "lexsort", "partition", "select",
-                     "choose", "block", "array_split", "trim_zeros", "spacing", "nextafter", "frexp", "ldexp", "modf",
+                     "choose", "array_split", "trim_zeros", "spacing", "nextafter", "frexp", "ldexp", "modf",
                      "copysign", "fmax", "fmin", "fmod", "trunc", "fix", "geomspace", "logspace", "nancumsum",
                      "nancumprod", "union1d", "intersect1d", "setdiff1d", "ediff1d", "divmod", "gcd", "lcm")
     },

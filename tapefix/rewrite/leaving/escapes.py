@@ -1,0 +1,132 @@
+"""`.numpy()` and its kin left out, and what reads the value as an array brought along."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tapefix.codemod import Fix, Refusal
+from tapefix.flow import Cut, Model
+from tapefix.flow.values import Kind
+from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
+from tapefix.rewrite.edits import EditConflict, EditSet
+from tapefix.rewrite.leaving.writing import finished, put
+
+#: draws and positions of one number where they are called with nothing more than the values
+_ONE_NUMBER = frozenset({"choice", "randint", "argmax", "argmin", "integers", "int", "len", "random"})
+
+
+def kept(model: Model, cut: Cut) -> Fix | Refusal:
+    """The tensor in the stead of its numbers."""
+    call = cut.spot.node
+    if not isinstance(call, ast.Call):
+        return Refusal("what is written here can't be taken apart")
+    method = isinstance(call.func, ast.Attribute) and not model.api_of(call.func)
+    value = call.func.value if method and isinstance(call.func, ast.Attribute) else call.args[0] if call.args else None
+    if value is None:
+        return Refusal("nothing is handed over here")
+    document = model.document_of(cut.spot)
+    template = "{value}"
+    if cut.detail == ".item()":
+        template = "tf.reshape({value}, [])"
+    elif cut.detail == ".tolist()":
+        template = "tf.unstack({value})"
+    elif model.kind_of(value) & Kind.VARIABLE:
+        template = "tf.convert_to_tensor({value})"
+    edits = EditSet(document)
+    try:
+        put(edits, _rewrapped(model, syntax_of(document), call), template, value=value)
+        if cut.detail not in (".item()", ".tolist()"):
+            for subscript in _indexed(syntax_of(document), call):
+                problem = _gather(model, edits, subscript)
+                if problem:
+                    return Refusal(problem)
+        return finished(edits, f"keep `{document.source(value)}` in TensorFlow")
+    except EditConflict as conflict:
+        return Refusal(str(conflict))
+
+
+def _rewrapped(model: Model, syntax: Syntax, call: ast.expr) -> ast.expr:
+    """The `tf.constant(...)` around the call that did nothing but bring the numbers back, or the call itself."""
+    above = syntax.parent(call)
+    if isinstance(above, ast.Call) and above.args == [call] and not above.keywords:
+        if model.api_of(above.func) in ("tensorflow.constant", "tensorflow.convert_to_tensor"):
+            return above
+    return call
+
+
+def _indexed(syntax: Syntax, call: ast.expr) -> Iterator[ast.Subscript]:
+    """The places that index the array: at once, or by the name that it is given."""
+    above = syntax.parent(call)
+    if isinstance(above, ast.Subscript) and above.value is call:
+        yield above
+    if isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name):
+        name = above.targets[0].id
+        for node in ast.walk(syntax.scope(call)):
+            if (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == name
+                and isinstance(node.ctx, ast.Load)
+                and syntax.before(above, node)
+            ):
+                yield node
+
+
+def _gather(model: Model, edits: EditSet, node: ast.Subscript) -> str:
+    """An index that is an array said by tf.gather; why it can't be, if so. What TensorFlow indexes alike stays."""
+    parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    arrays = [k for k, part in enumerate(parts) if _is_array(model, part)]
+    if not arrays:
+        return ""
+    if len(parts) == 1:
+        if model.value_of(parts[0]) is not None and _is_mask(model, parts[0]):
+            return ""  # TensorFlow takes a mask as it is
+        put(edits, node, "tf.gather({value}, {index})", value=node.value, index=parts[0])
+        return ""
+    if any(isinstance(part, ast.Starred) or _is_ellipsis(part) for part in parts):
+        return "the array is indexed in a way that tf.gather has no word for; write the index with tf.gather_nd"
+    whole = [_is_whole(part) for part in parts]
+    if len(arrays) == 1 and sum(whole) == len(parts) - 1:
+        put(edits, node, f"tf.gather({{value}}, {{index}}, axis={arrays[0]})", value=node.value, index=parts[arrays[0]])
+        return ""
+    if len(arrays) == len(parts):
+        given = {f"index{k}": part for k, part in enumerate(parts)}
+        listed = ", ".join(f"{{{name}}}" for name in given)
+        put(edits, node, f"tf.gather_nd({{value}}, tf.stack([{listed}], axis=-1))", value=node.value, **given)
+        return ""
+    return "the array is indexed by arrays and numbers at once; write the index with tf.gather_nd"
+
+
+def _is_array(model: Model, part: ast.expr) -> bool:
+    """Whether an index is an array or a list of positions, not one position or a slice."""
+    if isinstance(part, (ast.Slice, ast.Constant, ast.UnaryOp)) or _is_ellipsis(part):
+        return False
+    if isinstance(part, (ast.List, ast.ListComp)):
+        return True
+    if isinstance(part, ast.Call):
+        name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
+        if name in _ONE_NUMBER and len(part.args) <= 1 and not part.keywords:
+            return False
+    value = model.value_of(part)
+    if value is None or not value.kind & Kind.ARRAY or value.kind & ~(Kind.ARRAY | Kind.CONTAINER):
+        return False
+    made = value.node
+    if isinstance(made, ast.Call) and made is not part:
+        name = made.func.attr if isinstance(made.func, ast.Attribute) else getattr(made.func, "id", "")
+        sized = any(k.arg in ("size", "axis") for k in made.keywords)
+        return name not in _ONE_NUMBER or sized
+    return made is not None
+
+
+def _is_mask(model: Model, part: ast.expr) -> bool:
+    value = model.value_of(part)
+    return value is not None and value.dtype == "bool"
+
+
+def _is_whole(part: ast.expr) -> bool:
+    return isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None
+
+
+def _is_ellipsis(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and part.value is Ellipsis
