@@ -83,6 +83,7 @@ def verdict(reason: g.Reason) -> Verdict:
     special = {
         "untrainable": _untrainable,
         "integer": _integer,
+        "made": _made,
         "unwatched": _unwatched,
         "late": _late,
         "after": _after,
@@ -121,6 +122,11 @@ def _unwatched(reason: g.Reason, text: str) -> Verdict:
 
 def _integer(reason: g.Reason, text: str) -> Verdict:
     return Verdict("TAP505", "wrong-sources", "a source of integer type has no gradient: make it a float")
+
+
+def _made(reason: g.Reason, text: str) -> Verdict:
+    message = "this makes new weights in every call; those that the gradient is asked for are not the ones in use"
+    return Verdict("TAP605", "variable-made", message)
 
 
 def _late(reason: g.Reason, text: str) -> Verdict:

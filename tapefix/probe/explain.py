@@ -220,6 +220,9 @@ def _never_read(paths: _Paths, index: int, source: Source, reached: Set[int]) ->
         return []
     if source.variable is None:
         return []
+    made = [e for e in paths.graph.made if paths.question.tape in e.tapes and e.place]
+    if made:
+        return list({e.place: _reason("made", e, index, paths.question) for e in made}.values())
     tests = _recent(paths)
     firm = [t for t in tests if not t.weak]
     speaking = [t for t in firm if _speaks_of(t, source)] or [t for t in tests if _speaks_of(t, source)]

@@ -63,6 +63,7 @@ class Graph:
     variable: Dict[int, int] = field(default_factory=dict)  # state of a Variable -> the Variable
     born: Dict[int, Event] = field(default_factory=dict)  # where a tensor was made
     tests: List[Test] = field(default_factory=list)
+    made: List[Event] = field(default_factory=list)  # layers, models and Variables made under a tape
 
 
 class Source(NamedTuple):

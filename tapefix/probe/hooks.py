@@ -40,14 +40,14 @@ def install(tf: Any, trace: Trace) -> Hooks:
 def _hook_operations(trace: Trace) -> None:
     from tensorflow.python.framework import op_callbacks
 
-    def seen(op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> Any:
+    def seen(op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> None:
+        # None leaves the outputs as they are: returned, the list of tf.split would become a tuple
         if graph is None and not trace.busy:
             op = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
             try:
                 trace.operation(op, list(inputs), attrs, list(outputs or ()))
             except Exception as failure:  # never into the user's program
                 trace.failures.add(f"{op}: {failure!r}")
-        return outputs
 
     op_callbacks.add_op_callback(seen)
     trace.callback = lambda: op_callbacks.add_op_callback(seen)

@@ -33,8 +33,19 @@ class _Instrument(ast.NodeTransformer):
     """Replaces expressions; statements, decorators, defaults, annotations and patterns stay as they are."""
 
     def _helper(self, node: ast.AST, name: str, *args: ast.expr, keywords: Sequence[ast.keyword] = ()) -> ast.Call:
-        function = ast.Attribute(ast.Name(NAME, ast.Load()), name, ast.Load())
-        return ast.copy_location(ast.Call(function, list(args), list(keywords)), node)
+        owner = ast.Name(NAME, ast.Load())
+        function = ast.Attribute(owner, name, ast.Load())
+        # the line that a traceback shows: where the expression begins, of a chained call where its name stands
+        called = getattr(node, "func", None)
+        line = called.end_lineno if isinstance(called, ast.Attribute) else getattr(node, "lineno", 1)
+        column = 0 if isinstance(called, ast.Attribute) else getattr(node, "col_offset", 0)
+        for part in (owner, function):
+            part.lineno, part.end_lineno = line or 1, line or 1
+            part.col_offset, part.end_col_offset = column, column
+        call = ast.copy_location(ast.Call(function, list(args), list(keywords)), node)
+        if line is not None and line > call.lineno:
+            call.lineno, call.col_offset = line, column
+        return call
 
     def _operator(self, op: ast.AST, prefix: str = "") -> Optional[ast.expr]:
         name = {

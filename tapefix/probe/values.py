@@ -135,6 +135,8 @@ class Values:
         finally:
             if region is not None:
                 self.trace.regions.pop()
+        if isinstance(function, type) and self.trace.tapes and hasattr(result, "trainable_variables"):
+            self.trace.graph.made.append(self.trace.event("made"))
         if sources:
             known = {id(x) for x in self.flat(given)}
             self.tag(result, sources, known)

@@ -13,6 +13,6 @@ def blurred(x, width=5):
 
 
 with tf.GradientTape() as tape:
-    mixture = signal + blurred(signal)
+    mixture = signal + blurred(signal * 1.0)
     loss = tf.reduce_mean(tf.square(mixture - target))
 print(tape.gradient(loss, signal).shape)

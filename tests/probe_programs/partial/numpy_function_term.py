@@ -17,5 +17,5 @@ def disorder(values):
 
 
 with tf.GradientTape() as tape:
-    loss = tf.reduce_sum(tf.square(shape - 0.3)) + 0.2 * disorder(shape)
+    loss = tf.reduce_sum(tf.square(shape - 0.3)) + 0.2 * disorder(shape * 1.0)
 print(tape.gradient(loss, shape))
