@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tapefix.flow.analysis import understand
 from tapefix.flow.facts import Buffer, Cut, How, Origin, Role, Spot, Target, Use
-from tapefix.flow.model import Misuse, Model, is_graph_code, may_hold_findings, understand
+from tapefix.flow.model import Misuse, Model
 from tapefix.flow.modules import Loader, RepositoryLoader
+from tapefix.flow.prefilter import is_graph_code, may_hold_findings
 
 __all__ = [
     "Buffer",

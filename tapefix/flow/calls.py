@@ -203,7 +203,9 @@ class Calls(Expressions):
             if name in function.defaults and function.defaults[name].const is not MISSING:
                 default = function.defaults[name]
                 flag = isinstance(default.const, bool) or default.const is None
-                result.append(Value(Kind.UNKNOWN) if flag else default.with_(const=MISSING, kind=default.kind | Kind.UNKNOWN))
+                result.append(
+                    Value(Kind.UNKNOWN) if flag else default.with_(const=MISSING, kind=default.kind | Kind.UNKNOWN)
+                )
                 continue
             result.append(self.parameter(function, name))
         return result
@@ -221,7 +223,11 @@ class Calls(Expressions):
         elif isinstance(decorator, ast.Call) and isinstance(made.ref, Bound) and isinstance(made.ref.function.ref, Api):
             name = made.ref.function.ref.name
         tail = name.rsplit(".", 1)[-1]
-        if tail == "property" or tail == "cached_property" or (isinstance(decorator, ast.Attribute) and decorator.attr == "setter"):
+        if (
+            tail == "property"
+            or tail == "cached_property"
+            or (isinstance(decorator, ast.Attribute) and decorator.attr == "setter")
+        ):
             function.kind = "property"
             return value
         if tail == "staticmethod":
@@ -269,7 +275,7 @@ class Calls(Expressions):
         return made
 
     def field_default(self, default: Value) -> Value:
-        if isinstance(default.ref, Method) or default.kind is Kind.UNKNOWN:
+        if isinstance(default.ref, Method) or default.kind == Kind.UNKNOWN:
             return Value(Kind.CONTAINER, ref=Sequence("list"))
         return default
 
@@ -308,7 +314,9 @@ class Calls(Expressions):
     def call_library_object(self, value: Value, instance: Instance, given: Arguments, node: ast.AST) -> Value:
         """An object whose class inherits its `call` from the library, or from a class that can't be seen."""
         live = self.live_of(*given.all) | self.read_source(instance, node)
-        for ref in [child.ref for child in instance.attrs.values() if isinstance(child.ref, Layer) and child.ref.template]:
+        for ref in [
+            child.ref for child in instance.attrs.values() if isinstance(child.ref, Layer) and child.ref.template
+        ]:
             live |= self.live_of(ref.template)
         return Value(Kind.TENSOR, live, self.lost_of(*given.all) | instance.written, node=node)
 
@@ -356,7 +364,9 @@ class Calls(Expressions):
 
     # ---- containers
 
-    def method_of_Sequence(self, receiver: Value, sequence: Sequence, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Sequence(
+        self, receiver: Value, sequence: Sequence, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         first = given.args[0] if given.args else UNKNOWN
         if name in ("append", "add", "appendleft", "put"):
             sequence.add(first)
@@ -379,7 +389,12 @@ class Calls(Expressions):
         if name in ("pop", "popleft"):
             return sequence.items[-1] if sequence.items and not given.args else sequence.element()
         if name == "copy":
-            return Value(Kind.CONTAINER, ref=Sequence(sequence.type, list(sequence.items) if sequence.items is not None else None, sequence.rest))
+            return Value(
+                Kind.CONTAINER,
+                ref=Sequence(
+                    sequence.type, list(sequence.items) if sequence.items is not None else None, sequence.rest
+                ),
+            )
         if name == "clear":
             return NONE
         if name in ("index", "count"):
@@ -392,7 +407,9 @@ class Calls(Expressions):
             return NONE
         return None
 
-    def method_of_Mapping(self, receiver: Value, mapping: Mapping, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Mapping(
+        self, receiver: Value, mapping: Mapping, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         key = given.args[0].const if given.args else MISSING
         if name in ("get", "pop", "setdefault"):
             default = given.args[1] if len(given.args) > 1 else None
@@ -407,11 +424,19 @@ class Calls(Expressions):
             found = mapping.element()
             return found if default is None else join(found, default)
         if name == "values":
-            return Value(Kind.CONTAINER, ref=Sequence("list", list(mapping.items.values()), mapping.rest) if mapping.rest is None else Sequence("list", None, mapping.element()))
+            return Value(
+                Kind.CONTAINER,
+                ref=Sequence("list", list(mapping.items.values()), mapping.rest)
+                if mapping.rest is None
+                else Sequence("list", None, mapping.element()),
+            )
         if name == "keys":
             return Value(Kind.CONTAINER, ref=Sequence("list", [Value(Kind.NUMBER, const=k) for k in mapping.items]))
         if name == "items":
-            pairs = [Value(Kind.CONTAINER, ref=Sequence("tuple", [Value(Kind.NUMBER, const=k), v])) for k, v in mapping.items.items()]
+            pairs = [
+                Value(Kind.CONTAINER, ref=Sequence("tuple", [Value(Kind.NUMBER, const=k), v]))
+                for k, v in mapping.items.items()
+            ]
             if mapping.rest is not None:
                 pairs.append(Value(Kind.CONTAINER, ref=Sequence("tuple", [NUMBER, mapping.rest])))
                 return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all(pairs)))
@@ -426,7 +451,9 @@ class Calls(Expressions):
             return Value(Kind.CONTAINER, ref=Mapping(dict(mapping.items), mapping.rest))
         return None
 
-    def method_of_TensorArray(self, receiver: Value, array: TensorArray, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_TensorArray(
+        self, receiver: Value, array: TensorArray, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         if name in ("write", "unstack", "scatter", "split"):
             value = given.get(1, "value") if name in ("write", "scatter") else given.get(0, "value")
             value = value or UNKNOWN
@@ -465,7 +492,13 @@ class Calls(Expressions):
         weak = name in ("int", "bool")
         lost = self.cut(How.PYTHON_NUMBER, node, [value], f"{name}()", weak=weak, lost=tuple(getattr(node, "args", ())))
         on_data = value.kind & (NUMERIC | Kind.UNKNOWN)
-        return Value(Kind.ARRAY if on_data and not on_data & Kind.UNKNOWN else Kind.NUMBER, lost=lost, dtype=name, node=node, reduced=True)
+        return Value(
+            Kind.ARRAY if on_data and not on_data & Kind.UNKNOWN else Kind.NUMBER,
+            lost=lost,
+            dtype=name,
+            node=node,
+            reduced=True,
+        )
 
     def builtin_arithmetic(self, name: str, given: Arguments, node: ast.AST) -> Value:
         values = given.args
@@ -485,7 +518,7 @@ class Calls(Expressions):
         if name == "round":
             return Value(kind, lost=self.cut(How.ROUNDED, node, values, "round()"))
         result = self.carry(node, items, kind)
-        result.reduced = all(i.reduced or i.kind is Kind.NUMBER for i in items)
+        result.reduced = all(i.reduced or i.kind == Kind.NUMBER for i in items)
         return result
 
     def builtin_super(self, given: Arguments, node: ast.AST) -> Value:
@@ -507,7 +540,9 @@ class Calls(Expressions):
         value = given.args[0]
         ref = value.ref
         if isinstance(ref, Sequence):
-            return Value(Kind.CONTAINER, ref=Sequence(type_, list(ref.items) if ref.items is not None else None, ref.rest))
+            return Value(
+                Kind.CONTAINER, ref=Sequence(type_, list(ref.items) if ref.items is not None else None, ref.rest)
+            )
         if isinstance(ref, Weights):
             return value
         return Value(Kind.CONTAINER, ref=Sequence(type_, None, self.element(value, value.node or self.statement)))
@@ -548,14 +583,19 @@ class Calls(Expressions):
             else:
                 pair = self.element(value, node)
                 if isinstance(pair.ref, Sequence):
-                    mapping.rest = pair.ref.items[1] if pair.ref.items and len(pair.ref.items) == 2 else pair.ref.element()
+                    mapping.rest = (
+                        pair.ref.items[1] if pair.ref.items and len(pair.ref.items) == 2 else pair.ref.element()
+                    )
         return Value(Kind.CONTAINER, ref=mapping)
 
     def builtin_enumerate(self, given: Arguments, node: ast.AST) -> Value:
         items = self.iterate_items(given.args[0]) if given.args else []
         known = bool(given.args) and isinstance(given.args[0].ref, Sequence) and given.args[0].ref.items is not None
         pairs = [Value(Kind.CONTAINER, ref=Sequence("tuple", [NUMBER, i])) for i in items]
-        return Value(Kind.CONTAINER, ref=Sequence("list", pairs) if known and pairs else Sequence("list", None, join_pairs(pairs)))
+        return Value(
+            Kind.CONTAINER,
+            ref=Sequence("list", pairs) if known and pairs else Sequence("list", None, join_pairs(pairs)),
+        )
 
     def builtin_zip(self, given: Arguments, node: ast.AST) -> Value:
         known = all(isinstance(v.ref, Sequence) and v.ref.items is not None for v in given.args) and given.args
@@ -573,12 +613,19 @@ class Calls(Expressions):
         known = all(isinstance(v.ref, Sequence) and v.ref.items is not None and len(v.ref.items) <= 6 for v in columns)
         if known:
             rows = list(zip(*[v.ref.items for v in columns]))
-            return Value(Kind.CONTAINER, ref=Sequence("list", [self.call(function, Arguments(list(row), {}), node) for row in rows]))
+            return Value(
+                Kind.CONTAINER,
+                ref=Sequence("list", [self.call(function, Arguments(list(row), {}), node) for row in rows]),
+            )
         result = self.call(function, Arguments([self.element(v, node) for v in columns], {}), node)
         return Value(Kind.CONTAINER, ref=Sequence("list", None, result))
 
     def builtin_filter(self, given: Arguments, node: ast.AST) -> Value:
-        return Value(Kind.CONTAINER, ref=Sequence("list", None, self.element(given.args[1], node))) if len(given.args) > 1 else UNKNOWN
+        return (
+            Value(Kind.CONTAINER, ref=Sequence("list", None, self.element(given.args[1], node)))
+            if len(given.args) > 1
+            else UNKNOWN
+        )
 
     def builtin_getattr(self, given: Arguments, node: ast.AST) -> Value:
         if len(given.args) > 1 and isinstance(given.args[1].const, str):
@@ -605,5 +652,3 @@ def join_pairs(pairs: list[Value]) -> Value:
         return UNKNOWN
     columns = [p.ref.items for p in pairs]
     return Value(Kind.CONTAINER, ref=Sequence("tuple", [join_all(column) for column in zip(*columns)]))
-
-

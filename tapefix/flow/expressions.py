@@ -8,7 +8,7 @@ from typing import Any
 
 from tapefix.flow import operations as ops
 from tapefix.flow.facts import How
-from tapefix.flow.interpreter import BUILTINS, Statements
+from tapefix.flow.interpreter import BUILTINS, Statements, method_for
 from tapefix.flow.scope import Scope, canonical
 from tapefix.flow.values import (
     MISSING,
@@ -62,23 +62,35 @@ MODEL_METHODS = ops.PREDICTING | frozenset(
     """fit compile get_weights set_weights train_on_batch add_loss stateless_call call build summary save load_weights
     save_weights reset_states reset_state get_layer add""".split()
 )
-WEIGHT_ATTRIBUTES = frozenset("trainable_variables trainable_weights variables weights non_trainable_variables non_trainable_weights".split())
+WEIGHT_ATTRIBUTES = frozenset(
+    "trainable_variables trainable_weights variables weights non_trainable_variables non_trainable_weights".split()
+)
 
 
 class Expressions(Statements):
     def eval(self, node: ast.expr) -> Value:
         self.spend()
-        method = getattr(self, "eval_" + type(node).__name__, None)
+        method = method_for(type(self), "eval_", type(node))
         if method is None:
             return UNKNOWN
-        value: Value = method(node)
+        value: Value = method(self, node)
         self.note(node, self.whole(value) if isinstance(value.ref, (Var, WeightOf, Array)) else value)
         return value
 
     def eval_Constant(self, node: ast.Constant) -> Value:
         if node.value is None:
             return NONE
-        dtype = "complex" if isinstance(node.value, complex) else "float" if isinstance(node.value, float) else "bool" if isinstance(node.value, bool) else "int" if isinstance(node.value, int) else ""
+        dtype = (
+            "complex"
+            if isinstance(node.value, complex)
+            else "float"
+            if isinstance(node.value, float)
+            else "bool"
+            if isinstance(node.value, bool)
+            else "int"
+            if isinstance(node.value, int)
+            else ""
+        )
         return Value(Kind.NUMBER, const=node.value, dtype=dtype, node=node)
 
     def eval_JoinedStr(self, node: ast.JoinedStr) -> Value:
@@ -245,7 +257,9 @@ class Expressions(Statements):
             return self._combine_containers(op, left, right, node)
         kinds = left.kind | right.kind
         if kinds & (Kind.TENSOR | Kind.VARIABLE):
-            kind = Kind.TENSOR | (kinds & Kind.UNKNOWN if not self._sure(left) and not self._sure(right) else Kind.NOTHING)
+            kind = Kind.TENSOR | (
+                kinds & Kind.UNKNOWN if not self._sure(left) and not self._sure(right) else Kind.NOTHING
+            )
         elif kinds & Kind.ARRAY:
             kind = Kind.ARRAY | (kinds & Kind.UNKNOWN)
         elif kinds & Kind.SHAPE:
@@ -263,7 +277,7 @@ class Expressions(Statements):
         weighs = isinstance(op, ast.MatMult) and (isinstance(left.ref, Var) or isinstance(right.ref, Var))
         same = isinstance(op, (ast.Sub, ast.Div))
         value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same)
-        value.reduced = (left.reduced or left.kind is Kind.NUMBER) and (right.reduced or right.kind is Kind.NUMBER)
+        value.reduced = (left.reduced or left.kind == Kind.NUMBER) and (right.reduced or right.kind == Kind.NUMBER)
         if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)) and left.dtype == "bool":
             value.dtype = "bool"
         return value
@@ -294,7 +308,9 @@ class Expressions(Statements):
                 return value.with_(const=-value.const if isinstance(node.op, ast.USub) else MISSING)
             except TypeError:
                 return NUMBER
-        result = self.carry(node, [value], value.kind & (NUMERIC | Kind.SHAPE | Kind.NUMBER | Kind.UNKNOWN) or Kind.UNKNOWN)
+        result = self.carry(
+            node, [value], value.kind & (NUMERIC | Kind.SHAPE | Kind.NUMBER | Kind.UNKNOWN) or Kind.UNKNOWN
+        )
         if result.kind & Kind.VARIABLE:
             result.kind = (result.kind & ~Kind.VARIABLE) | Kind.TENSOR
         result.reduced = value.reduced
@@ -326,7 +342,11 @@ class Expressions(Statements):
         for operand in operands:
             kinds |= operand.kind
         if kinds & (Kind.TENSOR | Kind.VARIABLE):
-            kind = Kind.TENSOR | (kinds & Kind.UNKNOWN if not any(o.kind & Kind.TENSOR and self._sure(o) for o in operands) else Kind.NOTHING)
+            kind = Kind.TENSOR | (
+                kinds & Kind.UNKNOWN
+                if not any(o.kind & Kind.TENSOR and self._sure(o) for o in operands)
+                else Kind.NOTHING
+            )
         elif kinds & Kind.ARRAY:
             kind = Kind.ARRAY | (kinds & Kind.UNKNOWN)
         else:
@@ -341,7 +361,7 @@ class Expressions(Statements):
     def _identity_test(self, node: ast.Compare, operands: list[Value]) -> Value:
         if len(operands) == 2 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and operands[1].const is None:
             left = operands[0]
-            if left.const is None and left.kind is Kind.NUMBER:
+            if left.const is None and left.kind == Kind.NUMBER:
                 return Value(Kind.NUMBER, const=isinstance(node.ops[0], ast.Is))
             if not left.kind & (Kind.UNKNOWN | Kind.NUMBER):
                 return Value(Kind.NUMBER, const=isinstance(node.ops[0], ast.IsNot))
@@ -421,10 +441,16 @@ class Expressions(Statements):
         if name in WEIGHT_ATTRIBUTES and name not in instance.attrs:
             return Value(Kind.CONTAINER, ref=Weights(instance, name), node=node)
         if name == "losses":
-            return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all(instance.losses) if instance.losses else Value(Kind.TENSOR)))
+            return Value(
+                Kind.CONTAINER,
+                ref=Sequence("list", None, join_all(instance.losses) if instance.losses else Value(Kind.TENSOR)),
+            )
         if name in ("optimizer", "compiled_loss", "compiled_metrics", "metrics", "name", "dtype", "layers"):
             if name == "layers":
-                return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all([v for v in instance.attrs.values() if self.is_callable(v)])))
+                return Value(
+                    Kind.CONTAINER,
+                    ref=Sequence("list", None, join_all([v for v in instance.attrs.values() if self.is_callable(v)])),
+                )
             return Value(Kind.UNKNOWN)
         return Value(Kind.OBJECT | Kind.UNKNOWN, ref=Method(owner, name, node), node=node)
 
@@ -463,15 +489,31 @@ class Expressions(Statements):
             children = join_all(layer.children) if layer.children else Value(Kind.OBJECT, ref=layer)
             return Value(Kind.CONTAINER, ref=Sequence("list", None, children))
         if name in ("input", "inputs", "output", "outputs"):
-            template = layer.template if name.startswith("out") and layer.template else Value(Kind.TENSOR, self.read_source(layer, node))
+            template = (
+                layer.template
+                if name.startswith("out") and layer.template
+                else Value(Kind.TENSOR, self.read_source(layer, node))
+            )
             return template if not name.endswith("s") else Value(Kind.CONTAINER, ref=Sequence("list", None, template))
         if name == "losses":
             return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR, self.read_source(layer, node))))
         if name in ("kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"):
             return Value(Kind.VARIABLE, ref=WeightOf(layer.label, layer.spot, owner=layer), node=node)
-        if name in SHAPE_ATTRIBUTES or name in ("units", "optimizer", "trainable", "built", "input_shape", "output_shape", "input_spec"):
+        if name in SHAPE_ATTRIBUTES or name in (
+            "units",
+            "optimizer",
+            "trainable",
+            "built",
+            "input_shape",
+            "output_shape",
+            "input_spec",
+        ):
             return Value(Kind.UNKNOWN)
-        if (layer.opaque or layer.parameter) and not name.startswith("__") and not (layer.parameter and name in MODEL_METHODS):
+        if (
+            (layer.opaque or layer.parameter)
+            and not name.startswith("__")
+            and not (layer.parameter and name in MODEL_METHODS)
+        ):
             child = self.opaque_child(layer, name, node)
             return Value(Kind.UNKNOWN, ref=child, node=node)
         return Value(Kind.OBJECT, ref=Method(owner, name, node), node=node)
@@ -480,7 +522,13 @@ class Expressions(Statements):
         for value in parent.children:
             if isinstance(value.ref, Layer) and value.ref.api == name:
                 return value.ref
-        child = Layer(f"{parent.label}.{name}", self.spot(node), api=name, opaque=name not in self.module.model_names, parameter=True)
+        child = Layer(
+            f"{parent.label}.{name}",
+            self.spot(node),
+            api=name,
+            opaque=name not in self.module.model_names,
+            parameter=True,
+        )
         child.weights = parent.weights
         parent.children.append(Value(Kind.UNKNOWN, ref=child))
         return child
@@ -514,7 +562,13 @@ class Expressions(Statements):
             if name == "T" and owner.kind == Kind.TENSOR:
                 self.misuse(node, name)
             kind = owner.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
-            return Value(kind, self.live_of(owner), self.lost_of(owner), ref=owner.ref if isinstance(owner.ref, Array) else None, node=node)
+            return Value(
+                kind,
+                self.live_of(owner),
+                self.lost_of(owner),
+                ref=owner.ref if isinstance(owner.ref, Array) else None,
+                node=node,
+            )
         return Value(Kind.OBJECT | (owner.kind & Kind.UNKNOWN), ref=Method(owner, name, node), node=node)
 
     def misuse(self, node: ast.AST, name: str) -> None:
@@ -545,11 +599,19 @@ class Expressions(Statements):
         return self.item(self.eval(node.value), self.eval_index(node.slice), node)
 
     def item(self, owner: Value, index: Value, node: ast.AST) -> Value:
-        if owner.alts and owner.ref is None and any(isinstance(r, (Sequence, Mapping, Weights, Var, Array)) for r in owner.refs):
+        if (
+            owner.alts
+            and owner.ref is None
+            and any(isinstance(r, (Sequence, Mapping, Weights, Var, Array)) for r in owner.refs)
+        ):
             return join_all(self.item(alt, index, node) for alt in owner.alts)
         ref = owner.ref
         if isinstance(ref, Sequence):
-            if isinstance(index.const, int) and ref.items is not None and -len(ref.items) <= index.const < len(ref.items):
+            if (
+                isinstance(index.const, int)
+                and ref.items is not None
+                and -len(ref.items) <= index.const < len(ref.items)
+            ):
                 return self.refresh(ref.items[index.const], node)
             slice_ = getattr(node, "slice", None)
             if isinstance(slice_, ast.Slice):
@@ -573,7 +635,15 @@ class Expressions(Statements):
         if isinstance(ref, (Layer, Function, Api, ClassObject, Tape, Dataset)) and not owner.kind & NUMERIC:
             return UNKNOWN
         kind = owner.kind & (NUMERIC | Kind.UNKNOWN | Kind.SHAPE) or Kind.UNKNOWN
-        value = Value(kind, self.live_of(owner), self.lost_of(owner), node=node, dtype=owner.dtype, near=owner.near, past=owner.past)
+        value = Value(
+            kind,
+            self.live_of(owner),
+            self.lost_of(owner),
+            node=node,
+            dtype=owner.dtype,
+            near=owner.near,
+            past=owner.past,
+        )
         if isinstance(ref, (Var, WeightOf)):
             value.ref = Slice(owner)
             value.kind = Kind.TENSOR
@@ -588,8 +658,16 @@ class Expressions(Statements):
         if not index.tainted and not self.tapes and not index.refs:
             return value
         compared = flat(index).dtype == "bool"
-        lost = self.cut(How.SELECTION, node, [index], "index", weak=True) if not compared else frozenset(x.weakened() for x in self.lost_of(index))
-        if lost and any(isinstance(ref, (Layer, Instance, Function, Bound, Api)) for ref in value.refs) and isinstance(node, ast.expr):
+        lost = (
+            self.cut(How.SELECTION, node, [index], "index", weak=True)
+            if not compared
+            else frozenset(x.weakened() for x in self.lost_of(index))
+        )
+        if (
+            lost
+            and any(isinstance(ref, (Layer, Instance, Function, Bound, Api)) for ref in value.refs)
+            and isinstance(node, ast.expr)
+        ):
             value = self.tagged(value, lost)
             self.choices.append((value, node))
             return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from tapefix.flow.scope import ModuleState, Scope, canonical
 from tapefix.flow.values import (
     ANY_TAPE,
     MISSING,
+    NO_DEPS,
     NO_LOST,
     NONE,
     NUMERIC,
@@ -41,6 +43,7 @@ from tapefix.flow.values import (
     Var,
     WeightOf,
     Weights,
+    covers,
     flat,
     join,
     join_all,
@@ -55,6 +58,12 @@ MOST_LOOP_PASSES = 2
 
 class BudgetSpent(Exception):
     """The program is too large to follow further; what was found so far stands."""
+
+
+@functools.cache
+def method_for(cls: type, prefix: str, node: type) -> Any:
+    """How a class handles a type of node: its method `run_If`, `eval_Call`, ..., or None."""
+    return getattr(cls, prefix + node.__name__, None)
 
 
 @dataclass(eq=False)
@@ -139,19 +148,25 @@ class Core:
 
     def live_of(self, *values: Value) -> frozenset[Dep]:
         """The dependencies that survive one more operation under the tapes that record now."""
+        watching = any(tape.watched for tape in self.tapes)
+        carried = [value for value in map(self.whole, values) if value.live]
+        if not carried and not watching:
+            return NO_DEPS
         found: set[Dep] = set()
         active = frozenset(self.tapes)
-        for value in values:
-            whole = self.whole(value)
+        for whole in carried:
             for dep in whole.live:
                 if ANY_TAPE in dep.tapes:
-                    found.add(Dep(dep.source, active | {ANY_TAPE}, dep.spot, dep.conditional, dep.trail) if active else dep)
+                    found.add(
+                        Dep(dep.source, active | {ANY_TAPE}, dep.spot, dep.conditional, dep.trail) if active else dep
+                    )
                 elif dep.tapes <= active:
                     found.add(dep)
                 else:
                     found.add(Dep(dep.source, dep.tapes & active, dep.spot, dep.conditional, dep.trail))
+        if watching:
             for tape in self.tapes:
-                if tape.watched:
+                for value in values if tape.watched else ():
                     for part in parts_of(value):
                         dep_ = tape.watched.get(id(part))
                         if dep_ is not None:
@@ -163,6 +178,8 @@ class Core:
 
     def whole(self, value: Value) -> Value:
         """A value with what its parts depend on, Variables and buffers being read now."""
+        if value.ref is None and not value.alts:
+            return value
         merged = flat(value)
         live, lost = merged.live, merged.lost
         for part in parts_of(value):
@@ -212,7 +229,8 @@ class Core:
         return mine | (frozenset(x.weakened() for x in lost) if weak else lost)
 
     def lost_of(self, *values: Value) -> frozenset[Lost]:
-        return frozenset(x for value in values for x in self.whole(value).lost)
+        found = [lost for value in values if (lost := self.whole(value).lost)]
+        return frozenset().union(*found) if len(found) > 1 else found[0] if found else NO_LOST
 
     def detached(self, values: list[Value], same: bool = False) -> list[frozenset[Lost]]:
         """The losses of factors that meet: one that is wholly detached beside one that carries was detached on purpose.
@@ -227,7 +245,11 @@ class Core:
             others = any(c for j, c in enumerate(carries) if j != i)
             if value.lost and others and not carries[i]:
                 near = frozenset().union(*(v.near for j, v in enumerate(values) if j != i)) if same else frozenset()
-                result.append(frozenset(x if near & x.past and x.site.how is not How.TO_NUMPY else x.weakened() for x in value.lost))
+                result.append(
+                    frozenset(
+                        x if near & x.past and x.site.how is not How.TO_NUMPY else x.weakened() for x in value.lost
+                    )
+                )
             else:
                 result.append(value.lost)
         return result
@@ -236,7 +258,7 @@ class Core:
         self,
         node: ast.AST,
         values: Iterable[Value],
-        kind: Kind = Kind.TENSOR,
+        kind: int = Kind.TENSOR,
         dtype: str = "",
         meet: bool = False,
         same: bool = False,
@@ -269,7 +291,7 @@ class Core:
         old = self.seen.get(node)
         if old is None:
             self.seen[node] = value
-        elif old is not value:
+        elif old is not value and not covers(old, value):
             self.seen[node] = join(old, value)
         return value
 
@@ -286,7 +308,9 @@ class Core:
         indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED) and how is not How.SELECTION]
         compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
         direct = isinstance(test.ref, Var) and test.ref.trainable
-        sources = {(d.source, d.tapes, direct) for d in deps} | {(x.source, x.tapes, x.direct) for x in compared + indexed}
+        sources = {(d.source, d.tapes, direct) for d in deps} | {
+            (x.source, x.tapes, x.direct) for x in compared + indexed
+        }
         lost = frozenset(x.weakened() for x in whole.lost if x not in compared)
         if sources:
             site = self.site(how, node, self.text(node)[:60], lost=(node,))
@@ -326,7 +350,10 @@ class Statements(Core):
                 return bool(value.const)
             except Exception:
                 return None
-        if any(isinstance(ref, (Instance, Function, Api, ClassObject)) for ref in value.refs) and not value.kind & Kind.UNKNOWN:
+        if (
+            any(isinstance(ref, (Instance, Function, Api, ClassObject)) for ref in value.refs)
+            and not value.kind & Kind.UNKNOWN
+        ):
             return True if len(value.refs) == 1 and not value.alts else None
         return None
 
@@ -337,8 +364,8 @@ class Statements(Core):
             saved = self.statement
             self.statement = statement
             self.frames[-1].statement = statement
-            method = getattr(self, "run_" + type(statement).__name__, None)
-            ended = method(statement) if method else None
+            method = method_for(type(self), "run_", type(statement))
+            ended = method(self, statement) if method else None
             self.statement = saved
             if ended:
                 return ended  # type: ignore[no-any-return]
@@ -519,7 +546,9 @@ class Statements(Core):
             for target, item in zip(targets, items):
                 self.assign(target, item)
             return
-        if value.alts and all(isinstance(a.ref, Sequence) and a.ref.items and len(a.ref.items) == len(targets) for a in value.alts):
+        if value.alts and all(
+            isinstance(a.ref, Sequence) and a.ref.items and len(a.ref.items) == len(targets) for a in value.alts
+        ):
             for i, target in enumerate(targets):
                 self.assign(target, join_all(a.ref.items[i] for a in value.alts))
             return
@@ -551,7 +580,15 @@ class Statements(Core):
         kind = whole.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
         if kind & Kind.VARIABLE:
             kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR
-        return Value(kind, self.live_of(whole), self.lost_of(whole), dtype=whole.dtype, node=node, near=value.near, past=value.past)
+        return Value(
+            kind,
+            self.live_of(whole),
+            self.lost_of(whole),
+            dtype=whole.dtype,
+            node=node,
+            near=value.near,
+            past=value.past,
+        )
 
     def weight_of(self, weights: Weights, node: ast.AST) -> Value:
         owner = weights.owner
@@ -584,7 +621,7 @@ class Statements(Core):
         name = target.attr
         label = self.text(target)
         for ref in value.refs:
-            if isinstance(ref, Source) and (not ref.label or "." not in ref.label and label.startswith("self.")):
+            if isinstance(ref, Source) and (not ref.label or ("." not in ref.label and label.startswith("self."))):
                 ref.label = label
         for ref in owner.refs:
             if isinstance(ref, Instance):
@@ -608,14 +645,23 @@ class Statements(Core):
                 self.write_array(ref, target.value, value, self.statement, index)
             elif isinstance(ref, Sequence):
                 const = index.const
-                if isinstance(const, int) and ref.items is not None and -len(ref.items) <= const < len(ref.items) and not self.frame.branch_depth:
+                if (
+                    isinstance(const, int)
+                    and ref.items is not None
+                    and -len(ref.items) <= const < len(ref.items)
+                    and not self.frame.branch_depth
+                ):
                     ref.items[const] = value
                 else:
                     ref.forget()
                     ref.rest = value if ref.rest is None else join(ref.rest, value)
                 self.log_mutation(ref, value)
             elif isinstance(ref, Mapping):
-                if index.const is not MISSING and isinstance(index.const, (str, int, float, bool)) and not self.frame.branch_depth:
+                if (
+                    index.const is not MISSING
+                    and isinstance(index.const, (str, int, float, bool))
+                    and not self.frame.branch_depth
+                ):
                     ref.items[index.const] = value
                 else:
                     ref.rest = value if ref.rest is None else join(ref.rest, value)
@@ -629,7 +675,9 @@ class Statements(Core):
     def eval_index(self, node: ast.expr) -> Value:
         return self.eval(node)
 
-    def write_array(self, array: Array, place: ast.expr, value: Value, node: ast.AST, index: Value | None = None) -> None:
+    def write_array(
+        self, array: Array, place: ast.expr, value: Value, node: ast.AST, index: Value | None = None
+    ) -> None:
         base: ast.expr = place
         while isinstance(base, ast.Subscript):
             base = base.value
@@ -648,7 +696,12 @@ class Statements(Core):
         if truth is not None:
             return self.run(node.body if truth else node.orelse)
         on_data, lost = self.predicate(test, node.test, How.PREDICATE)
-        return self.branch(node.test, [(node.body, self.narrow(node.test, True)), (node.orelse, self.narrow(node.test, False))], on_data, lost)
+        return self.branch(
+            node.test,
+            [(node.body, self.narrow(node.test, True)), (node.orelse, self.narrow(node.test, False))],
+            on_data,
+            lost,
+        )
 
     def narrow(self, test: ast.expr, holds: bool) -> dict[str, Value]:
         """What a test tells about names: nothing yet but that a name is None."""
@@ -687,7 +740,11 @@ class Statements(Core):
             outcomes.append((ended, scope.vars, log))
             marks.append(len(frame.returns))
         frame.branch_depth -= 1
-        if on_data and any(ended in ("continue", "break") for ended, _, _ in outcomes) and any(ended is None for ended, _, _ in outcomes):
+        if (
+            on_data
+            and any(ended in ("continue", "break") for ended, _, _ in outcomes)
+            and any(ended is None for ended, _, _ in outcomes)
+        ):
             broke = any(ended == "break" for ended, _, _ in outcomes)
             frame.jumps.append(Jump(test, lost, dict(before), broke))
         if on_data and marks[-1] > marks[0]:
@@ -730,7 +787,9 @@ class Statements(Core):
             return self.conditioned(value, tags)
         return value.with_(lost=value.lost | tags)
 
-    def meet_mutations(self, logs: list[list[tuple[Any, Value]]], test: ast.expr, lost: frozenset[Lost], how: How) -> None:
+    def meet_mutations(
+        self, logs: list[list[tuple[Any, Value]]], test: ast.expr, lost: frozenset[Lost], how: How
+    ) -> None:
         containers = list(dict.fromkeys(c for log in logs for c, _ in log if isinstance(c, (Sequence, Mapping))))
         for container in containers:
             sides = [[v for c, v in log if c is container] for log in logs]
@@ -756,7 +815,9 @@ class Statements(Core):
                 if isinstance(name, str):
                     self.scope.bind(name, subject)
         bodies = [(case.body, {}) for case in node.cases]
-        if not any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases):
+        if not any(
+            isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases
+        ):
             bodies.append(([], {}))
         return self.branch(node.subject, bodies, on_data, lost)
 
@@ -813,7 +874,12 @@ class Statements(Core):
         # names that the body always assigns keep their last value: the loop is taken to run
         for name, value in after.items():
             old = before.get(name)
-            if old is not None and old.kind & Kind.NUMBER and old.const is None and value.kind & (NUMERIC | Kind.CONTAINER):
+            if (
+                old is not None
+                and old.kind & Kind.NUMBER
+                and old.const is None
+                and value.kind & (NUMERIC | Kind.CONTAINER)
+            ):
                 merged[name] = value
         scope.vars = merged
         if node.orelse:
@@ -876,7 +942,10 @@ class Statements(Core):
         ways = [] if ended else [scope.vars]
         first = scope.vars
         for handler in node.handlers:
-            scope.vars = {k: join(before[k], first[k]) if k in before and k in first else (first.get(k) or before[k]) for k in {**before, **first}}
+            scope.vars = {
+                k: join(before[k], first[k]) if k in before and k in first else (first.get(k) or before[k])
+                for k in {**before, **first}
+            }
             if handler.name:
                 scope.vars[handler.name] = Value(Kind.OBJECT)
             if not self.run(handler.body):

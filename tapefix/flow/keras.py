@@ -35,7 +35,16 @@ from tapefix.flow.values import (
     join_all,
 )
 
-_OBJECT_MODULES = ("optimizers", "callbacks", "initializers", "regularizers", "constraints", "mixed_precision", "preprocessing", "datasets")
+_OBJECT_MODULES = (
+    "optimizers",
+    "callbacks",
+    "initializers",
+    "regularizers",
+    "constraints",
+    "mixed_precision",
+    "preprocessing",
+    "datasets",
+)
 
 
 class Keras(Library):
@@ -104,7 +113,9 @@ class Keras(Library):
     def keras_base_init(self, instance: Instance, given: Arguments, node: ast.AST) -> None:
         outputs = given.get(1, "outputs")
         if outputs is not None and instance.cls is not None and instance.cls.derives("Model", "Functional"):
-            instance.attrs["*functional"] = Value(Kind.OBJECT, ref=Layer("", self.spot(node), api="Model", template=outputs))
+            instance.attrs["*functional"] = Value(
+                Kind.OBJECT, ref=Layer("", self.spot(node), api="Model", template=outputs)
+            )
 
     # ------------------------------------------------------------------------------------------- calling layers
 
@@ -132,7 +143,12 @@ class Keras(Library):
         if layer.opaque:
             for arg in given.all:
                 self.called_back(arg, node)
-            return Value(Kind.UNKNOWN, self.live_of(*given.all) | self.read_source(layer, node), self.lost_of(*given.all) | layer.written, node=node)
+            return Value(
+                Kind.UNKNOWN,
+                self.live_of(*given.all) | self.read_source(layer, node),
+                self.lost_of(*given.all) | layer.written,
+                node=node,
+            )
         if layer.function is not None:
             result = self.call(layer.function, Arguments(given.args[:1], {}), node)
             return result
@@ -154,12 +170,27 @@ class Keras(Library):
         lost = self.lost_of(*given.all) | layer.written
         if layer.api in ops.LAYERS_THAT_LOOK_UP:
             whole = self.whole(join_all(inputs)) if inputs else UNKNOWN
-            lost = frozenset(x.weakened() for x in self.cut(How.INTEGER_CAST, node, [whole], layer.api + " lookup", weak=True)) | layer.written
+            lost = (
+                frozenset(
+                    x.weakened() for x in self.cut(How.INTEGER_CAST, node, [whole], layer.api + " lookup", weak=True)
+                )
+                | layer.written
+            )
             if layer.api not in ("Embedding",):
                 live = frozenset()
             return Value(Kind.TENSOR, live, lost, node=node)
         result = Value(Kind.TENSOR, live | self.live_of(*given.all), lost, node=node)
-        if layer.api in ("LSTM", "GRU", "RNN", "SimpleRNN", "LSTMCell", "GRUCell", "Bidirectional", "ConvLSTM2D", "SimpleRNNCell"):
+        if layer.api in (
+            "LSTM",
+            "GRU",
+            "RNN",
+            "SimpleRNN",
+            "LSTMCell",
+            "GRUCell",
+            "Bidirectional",
+            "ConvLSTM2D",
+            "SimpleRNNCell",
+        ):
             return self.sequence_of(result, node)
         return result
 
@@ -175,7 +206,10 @@ class Keras(Library):
         child = layer.children[0]
         if isinstance(child.ref, Instance) and layer.api == "RNN":
             states = Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR)))
-            cell = [self.call(c, Arguments([given.args[0] if given.args else UNKNOWN, states], {}), node) for c in layer.children]
+            cell = [
+                self.call(c, Arguments([given.args[0] if given.args else UNKNOWN, states], {}), node)
+                for c in layer.children
+            ]
             return self.whole(join_all(cell)).with_(kind=Kind.TENSOR, ref=None, alts=())
         results = [self.call(c, given, node) for c in layer.children if isinstance(c.ref, Source)]
         if not results:
@@ -196,7 +230,9 @@ class Keras(Library):
             through = any(d.source.assumed for d in whole.live)
             active = frozenset(self.tapes) or frozenset()
             spot, trail = self.spot(node), self.trail()
-            live = frozenset(Dep(d.source, active, spot, d.conditional, trail) for d in whole.live if not d.source.assumed)
+            live = frozenset(
+                Dep(d.source, active, spot, d.conditional, trail) for d in whole.live if not d.source.assumed
+            )
             if not whole.live and not whole.lost:
                 live |= self.read_source(layer, node)
             if through:
@@ -209,22 +245,37 @@ class Keras(Library):
                     lost |= {Lost(site, d.source, d.tapes, x.weak) for d in args_live}
                 else:
                     lost.add(Lost(x.site, x.source, active, x.weak))
-            return Value(Kind.TENSOR, live, frozenset(lost) | (args_lost if through else frozenset(y.weakened() for y in args_lost)) | layer.written, node=node)
+            return Value(
+                Kind.TENSOR,
+                live,
+                frozenset(lost)
+                | (args_lost if through else frozenset(y.weakened() for y in args_lost))
+                | layer.written,
+                node=node,
+            )
 
         assert layer.template is not None
         return fill(layer.template)
 
     # ------------------------------------------------------------------------------------------- methods
 
-    def method_of_Layer(self, receiver: Value, layer: Layer, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Layer(
+        self, receiver: Value, layer: Layer, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         return self.model_method(receiver, layer, name, given, node)
 
-    def method_of_Instance(self, receiver: Value, instance: Instance, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_Instance(
+        self, receiver: Value, instance: Instance, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         if name in ("add_weight", "add_variable"):
             kind = given.keywords.get("dtype")
             trainable = given.keywords.get("trainable")
-            variable = Var("", self.spot(node), integer=False, trainable=trainable is None or trainable.const is not False)
-            variable.integer = kind is not None and isinstance(kind.const, str) and kind.const.startswith(("int", "uint"))
+            variable = Var(
+                "", self.spot(node), integer=False, trainable=trainable is None or trainable.const is not False
+            )
+            variable.integer = (
+                kind is not None and isinstance(kind.const, str) and kind.const.startswith(("int", "uint"))
+            )
             if isinstance(node, ast.expr):
                 from tapefix.flow.facts import Buffer, Role
 
@@ -256,10 +307,15 @@ class Keras(Library):
             saved, result = self.tapes, self.call(receiver, Arguments(given.args[:1], {}), node)
             self.tapes = saved
             if name in ("evaluate", "test_on_batch"):
-                return Value(Kind.NUMBER, lost=self.cut(How.PREDICT, node, [result], f".{name}()", lost=tuple(getattr(node, "args", ()))))
+                return Value(
+                    Kind.NUMBER,
+                    lost=self.cut(How.PREDICT, node, [result], f".{name}()", lost=tuple(getattr(node, "args", ()))),
+                )
             lost = self.cut(How.PREDICT, node, [result], f".{name}()", lost=tuple(getattr(node, "args", ())))
             if isinstance(result.ref, Sequence) and result.ref.items is not None:
-                return Value(Kind.CONTAINER, ref=Sequence("list", [Value(Kind.ARRAY, lost=lost) for _ in result.ref.items]))
+                return Value(
+                    Kind.CONTAINER, ref=Sequence("list", [Value(Kind.ARRAY, lost=lost) for _ in result.ref.items])
+                )
             return Value(Kind.ARRAY, lost=lost, node=node)
         if name in ("get_weights", "get_config"):
             if name == "get_config":
@@ -271,7 +327,12 @@ class Keras(Library):
             lost = self.cut(How.WEIGHTS_COPIED, node, [value], ".get_weights()") | model.written
             return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.ARRAY, lost=lost)), node=node)
         if name == "set_weights" and given.args:
-            lost = self.cut(How.WEIGHTS_COPIED, self.statement if isinstance(self.statement, ast.Expr) else node, given.args[:1], ".set_weights()")
+            lost = self.cut(
+                How.WEIGHTS_COPIED,
+                self.statement if isinstance(self.statement, ast.Expr) else node,
+                given.args[:1],
+                ".set_weights()",
+            )
             model.written = lost
             return NONE
         if name == "add" and isinstance(model, Layer) and given.args:
@@ -296,15 +357,35 @@ class Keras(Library):
             if name == "stateless_call":
                 weights = self.whole(given.args[0]) if given.args else UNKNOWN
                 output = self.carry(node, [weights, *args])
-                return Value(Kind.CONTAINER, ref=Sequence("tuple", [output, Value(Kind.CONTAINER, ref=Sequence("list", None, UNKNOWN))]), node=node)
+                return Value(
+                    Kind.CONTAINER,
+                    ref=Sequence("tuple", [output, Value(Kind.CONTAINER, ref=Sequence("list", None, UNKNOWN))]),
+                    node=node,
+                )
             return result
-        if name in ("build", "summary", "save", "save_weights", "load_weights", "reset_states", "reset_state", "compute_output_shape", "count_params", "adapt"):
+        if name in (
+            "build",
+            "summary",
+            "save",
+            "save_weights",
+            "load_weights",
+            "reset_states",
+            "reset_state",
+            "compute_output_shape",
+            "count_params",
+            "adapt",
+        ):
             return Value(Kind.SHAPE) if name.startswith("compute") else NONE
         if getattr(model, "opaque", False):
             for arg in given.all:
                 self.called_back(arg, node)
             child = self.opaque_child(model, name, node)
-            return Value(Kind.UNKNOWN, self.live_of(*given.all) | self.read_source(child, node), self.lost_of(*given.all), node=node)
+            return Value(
+                Kind.UNKNOWN,
+                self.live_of(*given.all) | self.read_source(child, node),
+                self.lost_of(*given.all),
+                node=node,
+            )
         if name in ("update_state", "result", "apply_gradients", "minimize") or not isinstance(model, Layer):
             if name == "minimize":
                 return self.minimize(given, node)
@@ -328,12 +409,16 @@ class Keras(Library):
 
     def call_LossObject(self, value: Value, loss: LossObject, given: Arguments, node: ast.AST) -> Value:
         if loss.metric:
-            return Value(Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, f"keras.metrics.{loss.name}"), node=node)
+            return Value(
+                Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, f"keras.metrics.{loss.name}"), node=node
+            )
         result = self.labelled(given.all, node)
         result.reduced = True
         return result
 
-    def method_of_LossObject(self, receiver: Value, loss: LossObject, name: str, given: Arguments, node: ast.AST) -> Value | None:
+    def method_of_LossObject(
+        self, receiver: Value, loss: LossObject, name: str, given: Arguments, node: ast.AST
+    ) -> Value | None:
         if loss.metric:
             if name == "update_state":
                 loss.seen = Value(Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, f"keras.metrics.{loss.name}"))
@@ -360,10 +445,25 @@ class Keras(Library):
             if handler is not None and isinstance(target.ref, (Var,)):
                 handler(target, target.ref, "assign", Arguments([value], {}), node)
             return target
-        if tail in ("learning_phase", "image_data_format", "floatx", "epsilon", "clear_session", "set_floatx", "int_shape", "ndim", "set_learning_phase"):
+        if tail in (
+            "learning_phase",
+            "image_data_format",
+            "floatx",
+            "epsilon",
+            "clear_session",
+            "set_floatx",
+            "int_shape",
+            "ndim",
+            "set_learning_phase",
+        ):
             return Value(Kind.NUMBER)
         if tail in ("switch",):
-            return self.chosen(given.args[0] if given.args else UNKNOWN, [v if v.kind & NUMERIC else self.call(v, Arguments([], {}), node) for v in given.args[1:]], node, exclusive=False)
+            return self.chosen(
+                given.args[0] if given.args else UNKNOWN,
+                [v if v.kind & NUMERIC else self.call(v, Arguments([], {}), node) for v in given.args[1:]],
+                node,
+                exclusive=False,
+            )
         if tail == "rnn" and len(given.args) >= 2:
             step, inputs = given.args[0], given.args[1]
             states = given.args[2] if len(given.args) > 2 else UNKNOWN
@@ -428,7 +528,11 @@ class Keras(Library):
         return [self.call_loss(loss, prediction, node)]
 
     def one_output(self, prediction: Value) -> Value:
-        return self.whole(prediction).with_(ref=None, alts=(), kind=Kind.TENSOR) if isinstance(prediction.ref, (Sequence, Mapping)) else prediction
+        return (
+            self.whole(prediction).with_(ref=None, alts=(), kind=Kind.TENSOR)
+            if isinstance(prediction.ref, (Sequence, Mapping))
+            else prediction
+        )
 
     def call_loss(self, loss: Value, prediction: Value, node: ast.AST) -> Value:
         truth = Value(Kind.TENSOR)
@@ -480,5 +584,3 @@ class LossObject:
     def __init__(self, metric: bool, name: str) -> None:
         self.metric, self.name = metric, name
         self.seen: Value | None = None
-
-

@@ -353,13 +353,21 @@ class Library(Calls):
             )
         if isinstance(value.ref, Sequence) and whole.kind & Kind.TENSOR and not whole.kind & Kind.UNKNOWN:
             self.misuse(node, "constant")
+        self.retyped(value, given, node)
         result = self.carry(node, [value])
         result.dtype = dtype_of(given.get(1, "dtype")) or whole.dtype
         result.reduced = whole.reduced
         return result
 
+    def retyped(self, value: Value, given: Arguments, node: ast.AST) -> None:
+        """An array may be given another type on its way into TensorFlow, a tensor may not."""
+        tensors = Kind.TENSOR | Kind.VARIABLE
+        if given.get(1, "dtype") is not None and value.kind & tensors and not value.kind & ~tensors:
+            self.misuse(node, "retyped")
+
     def tf_convert_to_tensor(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else given.keywords.get("value", UNKNOWN)
+        self.retyped(value, given, node)
         result = self.carry(node, [value])
         result.dtype, result.reduced = dtype_of(given.get(1, "dtype")) or self.whole(value).dtype, value.reduced
         return result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +12,10 @@ from tapefix.documents.document import Document, UnreadableDocument
 #: gives the document of a module, or None where it is not part of the repository
 Loader = Callable[[str, int, str], "Document | None"]
 
-_ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_ROOT_MARKS = frozenset({".git", "pyproject.toml", "setup.py", "setup.cfg"})
 MOST_LEVELS = 6
 MOST_BYTES = 400_000
+KEPT_FOLDERS = 4_000
 
 
 def no_modules(name: str, level: int, importer: str) -> Document | None:
@@ -28,6 +31,15 @@ def read_document(filename: str) -> Document | None:
         return None
 
 
+@functools.lru_cache(maxsize=KEPT_FOLDERS)
+def _listing(folder: str, changed: int) -> frozenset[str]:
+    """The names in a folder, as of its last change (nanoseconds)."""
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
+
+
 class RepositoryLoader:
     """Resolves imports against the importer's folder and its parents up to the repository's root.
 
@@ -36,38 +48,63 @@ class RepositoryLoader:
 
     def __init__(self, open_file: Callable[[str], Document | None] = read_document) -> None:
         self._open_file = open_file
-        self._documents: dict[Path, Document | None] = {}
-        self._roots: dict[Path, bool] = {}
+        self._documents: dict[str, Document | None] = {}
+        self._folders: dict[str, frozenset[str]] = {}
+        self._homes: dict[str, str] = {}
+        self._found: dict[tuple[str, int, str], str] = {}
 
     def __call__(self, name: str, level: int, importer: str) -> Document | None:
-        folder = Path(importer).resolve().parent
+        home = self._homes.get(importer)
+        if home is None:
+            home = self._homes[importer] = os.path.dirname(os.path.realpath(importer))
+        key = (name, level, home)
+        filename = self._found.get(key)
+        if filename is None:
+            filename = self._found[key] = self._resolve(name, level, home)
+        return self._document(filename) if filename else None
+
+    def _resolve(self, name: str, level: int, folder: str) -> str:
+        """The file of a module, "" where there is none."""
         parts = [p for p in name.split(".") if p]
         if level:
             for _ in range(level - 1):
-                folder = folder.parent
-            return self._open(folder, parts)
+                folder = os.path.dirname(folder)
+            return self._file(folder, parts)
         for _ in range(MOST_LEVELS):
-            found = self._open(folder, parts) if parts else None
-            if found is not None:
+            found = self._file(folder, parts) if parts else ""
+            if found:
                 return found
-            if self._is_root(folder):
-                return None
-            folder = folder.parent
-        return None
+            if not self._names(folder).isdisjoint(_ROOT_MARKS) or os.path.dirname(folder) == folder:
+                return ""
+            folder = os.path.dirname(folder)
+        return ""
 
-    def _is_root(self, folder: Path) -> bool:
-        if folder not in self._roots:
-            self._roots[folder] = folder.parent == folder or any((folder / mark).exists() for mark in _ROOT_MARKS)
-        return self._roots[folder]
+    def _names(self, folder: str) -> frozenset[str]:
+        names = self._folders.get(folder)
+        if names is None:
+            try:
+                names = _listing(folder, os.stat(folder).st_mtime_ns)
+            except OSError:
+                names = frozenset()
+            self._folders[folder] = names
+        return names
 
-    def _open(self, folder: Path, parts: list[str]) -> Document | None:
+    def _file(self, folder: str, parts: list[str]) -> str:
         if not parts:
-            return self._document(folder / "__init__.py")
-        base = folder.joinpath(*parts)
-        return self._document(base.with_name(base.name + ".py")) or self._document(base / "__init__.py")
+            return os.path.join(folder, "__init__.py") if "__init__.py" in self._names(folder) else ""
+        for part in parts[:-1]:
+            if part not in self._names(folder):
+                return ""
+            folder = os.path.join(folder, part)
+        last, names = parts[-1], self._names(folder)
+        if last + ".py" in names:
+            return os.path.join(folder, last + ".py")
+        if last in names and "__init__.py" in self._names(os.path.join(folder, last)):
+            return os.path.join(folder, last, "__init__.py")
+        return ""
 
-    def _document(self, path: Path) -> Document | None:
-        if path not in self._documents:
-            document = self._open_file(str(path)) if path.is_file() else None
-            self._documents[path] = document if document is not None and len(document.data) <= MOST_BYTES else None
-        return self._documents[path]
+    def _document(self, filename: str) -> Document | None:
+        if filename not in self._documents:
+            document = self._open_file(filename)
+            self._documents[filename] = document if document is not None and len(document.data) <= MOST_BYTES else None
+        return self._documents[filename]

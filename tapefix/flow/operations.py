@@ -18,7 +18,9 @@ SHAPE_ONLY = frozenset(
 ) - {"linspace", "fill"}
 
 INDEX_OF = frozenset("argmax argmin argsort arg_max arg_min searchsorted invert_permutation bucketize digitize".split())
-ROUNDED = frozenset("round rint floor ceil sign trunc floordiv floor_div floor_divide quantize_and_dequantize_off".split())
+ROUNDED = frozenset(
+    "round rint floor ceil sign trunc floordiv floor_div floor_divide quantize_and_dequantize_off".split()
+)
 COMPARISONS = frozenset(
     """greater greater_equal less less_equal equal not_equal logical_and logical_or logical_not logical_xor is_nan
     is_inf is_finite isnan isinf isfinite reduce_any reduce_all in_top_k approximate_equal is_non_decreasing
@@ -92,10 +94,26 @@ LAYERS_WITHOUT_WEIGHTS = frozenset(
 LAYERS_THAT_LOOK_UP = frozenset(
     "Embedding Discretization CategoryEncoding Hashing StringLookup IntegerLookup TextVectorization HashedCrossing".split()
 )
-WRAPPERS = frozenset("TimeDistributed Bidirectional RNN StackedRNNCells SpectralNormalization WeightNormalization Wrapper".split())
+WRAPPERS = frozenset(
+    "TimeDistributed Bidirectional RNN StackedRNNCells SpectralNormalization WeightNormalization Wrapper".split()
+)
 
-PREDICTING = frozenset("predict predict_on_batch evaluate test_on_batch predict_step_off predict_classes predict_proba".split())
-METRIC_FUNCTIONS = ("accuracy", "Accuracy", "precision", "Precision", "recall", "Recall", "AUC", "F1Score", "MeanIoU", "IoU", "top_k")
+PREDICTING = frozenset(
+    "predict predict_on_batch evaluate test_on_batch predict_step_off predict_classes predict_proba".split()
+)
+METRIC_FUNCTIONS = (
+    "accuracy",
+    "Accuracy",
+    "precision",
+    "Precision",
+    "recall",
+    "Recall",
+    "AUC",
+    "F1Score",
+    "MeanIoU",
+    "IoU",
+    "top_k",
+)
 
 #: NumPy: nothing of the values goes on
 NUMPY_SHAPE_ONLY = frozenset(
@@ -129,7 +147,20 @@ HOW_OF = {
     **dict.fromkeys(SAMPLED, How.SAMPLED),
 }
 
-FOREIGN = ("statistics", "h5py", "scipy", "sklearn", "PIL", "cv2", "pandas", "skimage", "librosa", "torch", "jax", "matplotlib")
+FOREIGN = (
+    "statistics",
+    "h5py",
+    "scipy",
+    "sklearn",
+    "PIL",
+    "cv2",
+    "pandas",
+    "skimage",
+    "librosa",
+    "torch",
+    "jax",
+    "matplotlib",
+)
 UNREPARAMETERISED = frozenset(
     """Categorical OneHotCategorical Bernoulli Binomial Multinomial Poisson Geometric NegativeBinomial
     PlackettLuce Empirical FiniteDiscrete ExpRelaxed_off DirichletMultinomial Zipf Skellam""".split()

@@ -34,7 +34,19 @@ from tapefix.flow.values import (
 
 #: what is certain even of an input whose dependence on weights is only assumed
 CERTAIN = frozenset(
-    {How.ARRAY_WRITE, How.ARRAY_MADE, How.TO_NUMPY, How.NUMPY_CALL, How.PYTHON_NUMBER, How.VARIABLE_MADE, How.PREDICT, How.VARIABLE_SLICE_WRITE, How.VARIABLE_WRITE, How.PY_FUNCTION, How.FOREIGN_CALL}
+    {
+        How.ARRAY_WRITE,
+        How.ARRAY_MADE,
+        How.TO_NUMPY,
+        How.NUMPY_CALL,
+        How.PYTHON_NUMBER,
+        How.VARIABLE_MADE,
+        How.PREDICT,
+        How.VARIABLE_SLICE_WRITE,
+        How.VARIABLE_WRITE,
+        How.PY_FUNCTION,
+        How.FOREIGN_CALL,
+    }
 )
 MOST_WEAK = 3
 
@@ -62,7 +74,9 @@ class Targets(Keras):
                 elif isinstance(item, Layer):
                     todo += list(item.children)
                     if item.template is not None:
-                        found |= {d.source for d in flat(item.template).live} | {x.source for x in flat(item.template).lost}
+                        found |= {d.source for d in flat(item.template).live} | {
+                            x.source for x in flat(item.template).lost
+                        }
             elif isinstance(item, (Sequence, Mapping)):
                 todo += [item.element()]
         return found
@@ -81,9 +95,7 @@ class Targets(Keras):
             for leaf in part.alts or (part,):
                 if isinstance(leaf.ref, (Sequence, Mapping)):
                     continue
-                if isinstance(leaf.ref, Weights):
-                    sources |= self.reach(leaf.ref.owner)
-                elif isinstance(leaf.ref, WeightOf):
+                if isinstance(leaf.ref, Weights) or isinstance(leaf.ref, WeightOf):
                     sources |= self.reach(leaf.ref.owner)
                 elif isinstance(leaf.ref, Var):
                     sources.add(leaf.ref)
@@ -117,7 +129,7 @@ class Targets(Keras):
         saved, self.tapes = self.tapes, outer
         result = Value(Kind.TENSOR, self.live_of(target), self.lost_of(target), node=node)
         self.tapes = saved
-        if sources is not None and (isinstance(sources.ref, (Sequence, Weights)) or sources.kind is Kind.UNKNOWN):
+        if sources is not None and (isinstance(sources.ref, (Sequence, Weights)) or sources.kind == Kind.UNKNOWN):
             if isinstance(sources.ref, Sequence) and sources.ref.items is not None:
                 return Value(Kind.CONTAINER, ref=Sequence("list", [result for _ in sources.ref.items]), node=node)
             return Value(Kind.CONTAINER, ref=Sequence("list", None, result), node=node)
@@ -153,7 +165,9 @@ class Targets(Keras):
             return
         self.judge(value, sources, bool(owners), tape, Target(self.spot(node), what), assumed=True)
 
-    def judge(self, target: Value, sources: set[Source], exact: bool, tape: Tape | None, seen: Target, assumed: bool = False) -> None:
+    def judge(
+        self, target: Value, sources: set[Source], exact: bool, tape: Tape | None, seen: Target, assumed: bool = False
+    ) -> None:
         whole = self.whole(target)
         if not whole.lost and not whole.live:
             return
@@ -177,7 +191,9 @@ class Targets(Keras):
                 continue
             recorded = tape is None or tape in lost.tapes or ANY_TAPE in lost.tapes
             written = lost.site.variable
-            own = written is not None and wanted is not None and written in wanted and getattr(written, "trainable", True)
+            own = (
+                written is not None and wanted is not None and written in wanted and getattr(written, "trainable", True)
+            )
             if lost.choice:
                 if recorded and not lost.weak and not self.is_alive(source, always):
                     strong.append(lost)
@@ -199,7 +215,9 @@ class Targets(Keras):
         for source, group in by_source.items():
             if any(x.site.how is not How.STOPPED for x in group):
                 group = by_source[source] = [x for x in group if x.site.how is not How.STOPPED]
-            for lost in sorted(group, key=lambda x: (x.site.how is How.STOPPED, getattr(x.site.spot.node, "lineno", 0)))[:MOST_WEAK]:
+            for lost in sorted(
+                group, key=lambda x: (x.site.how is How.STOPPED, getattr(x.site.spot.node, "lineno", 0))
+            )[:MOST_WEAK]:
                 self.report(lost, seen, partial=False)
                 told.add(lost.source)
         if wanted is not None and exact and tape is not None:
@@ -210,11 +228,20 @@ class Targets(Keras):
             return True
         return isinstance(source, (Layer, Instance)) and any(part in alive for part in self.reach(source))
 
-    def outside(self, whole: Value, wanted: set[Source], alive: set[Source], told: set[Source], tape: Tape, seen: Target) -> None:
+    def outside(
+        self, whole: Value, wanted: set[Source], alive: set[Source], told: set[Source], tape: Tape, seen: Target
+    ) -> None:
         for dep in whole.live:
-            if dep.source in wanted and not self.is_alive(dep.source, alive) and dep.source not in told and not dep.source.assumed:
+            if (
+                dep.source in wanted
+                and not self.is_alive(dep.source, alive)
+                and dep.source not in told
+                and not dep.source.assumed
+            ):
                 spot = self.nearest(dep, tape)
-                site = self.sites.setdefault((How.OUTSIDE_TAPE, id(spot.node)), CutSite(How.OUTSIDE_TAPE, spot, "outside the tape"))
+                site = self.sites.setdefault(
+                    (How.OUTSIDE_TAPE, id(spot.node)), CutSite(How.OUTSIDE_TAPE, spot, "outside the tape")
+                )
                 self.report(Lost(site, dep.source, dep.tapes), seen, partial=False)
 
     @staticmethod
@@ -239,17 +266,21 @@ class Targets(Keras):
                 if leaf.dtype in ("int", "bool"):
                     continue
                 site = self.site(How.UNWATCHED, leaf.node, "not watched")
-                self.report(Lost(site, Source(self.text(leaf.node)[:40], self.spot(leaf.node)), frozenset({tape})), Target(self.spot(node), "gradient"), partial=False)
+                self.report(
+                    Lost(site, Source(self.text(leaf.node)[:40], self.spot(leaf.node)), frozenset({tape})),
+                    Target(self.spot(node), "gradient"),
+                    partial=False,
+                )
 
     def report(self, lost: Lost, seen: Target, partial: bool) -> None:
         cut = self.cuts.get(lost.site)
         origin = Origin(lost.source.label or "a weight", lost.source.spot)
         if cut is None:
-            cut = self.cuts[lost.site] = Cut(lost.site.how, lost.site.spot, lost.site.detail, (), [], partial, lost.site.buffer, lost.site.lost)
+            cut = self.cuts[lost.site] = Cut(
+                lost.site.how, lost.site.spot, lost.site.detail, (), [], partial, lost.site.buffer, lost.site.lost
+            )
         if origin not in cut.origins:
             cut.origins = (*cut.origins, origin)
         if not any(t.spot.node is seen.spot.node for t in cut.targets):
             cut.targets.append(seen)
         cut.partial = cut.partial and partial
-
-

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tapefix.documents.document import Document
-from tapefix.flow.values import Instance, Layer, Value, Var
+from tapefix.flow.values import Api, Instance, Layer, Value, Var
 
 _WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 _IDLE_METHODS = frozenset({"build", "summary"})
+_LISTINGS = frozenset({"layers", "__dict__", "submodules"})
 _DYNAMIC = frozenset({"getattr", "setattr", "vars", "locals", "globals", "eval", "exec"})
 
 
@@ -29,7 +30,7 @@ def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
     tree = document.tree
     if any(isinstance(n, ast.Name) and n.id in _DYNAMIC for n in ast.walk(tree)):
         return
-    if any(isinstance(n, ast.Attribute) and n.attr in ("layers", "__dict__", "submodules") for n in ast.walk(tree)):
+    if any(isinstance(n, ast.Attribute) and n.attr in _LISTINGS and not is_library(n, seen) for n in ast.walk(tree)):
         return
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     script = runs_by_itself(tree)
@@ -47,6 +48,12 @@ def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
         if all(is_idle(use, parents) for use in uses):
             name = target.id if isinstance(target, ast.Name) else ast.unparse(target)
             yield Unused(statement, name, not isinstance(made.ref, Var), tuple(uses))
+
+
+def is_library(node: ast.Attribute, seen: dict[ast.AST, Value]) -> bool:
+    """`tf.keras.layers`, not the layers of a model."""
+    value = seen.get(node)
+    return (value is not None and isinstance(value.ref, Api)) or ast.unparse(node.value).endswith("keras")
 
 
 def runs_by_itself(tree: ast.Module) -> bool:

@@ -9,26 +9,25 @@ buffers) are shared and change.
 from __future__ import annotations
 
 import ast
-import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tapefix.flow.facts import Buffer, How, Spot
 
 
-class Kind(enum.Flag):
-    """What a value can be; several flags where branches meet."""
+class Kind:
+    """What a value can be; several bits where branches meet. Plain integers: `enum.Flag` costs a third of the run."""
 
-    NOTHING = 0
-    TENSOR = enum.auto()
-    VARIABLE = enum.auto()
-    ARRAY = enum.auto()  # NumPy array or NumPy scalar
-    NUMBER = enum.auto()  # Python number, string, bool, None: no tensor, no container
-    SHAPE = enum.auto()  # shapes, ranks, dtypes and what is computed from them
-    CONTAINER = enum.auto()
-    OBJECT = enum.auto()  # function, class, instance, module, layer, dataset
-    UNKNOWN = enum.auto()
+    NOTHING: Final = 0
+    TENSOR: Final = 1
+    VARIABLE: Final = 2
+    ARRAY: Final = 4  # NumPy array or NumPy scalar
+    NUMBER: Final = 8  # Python number, string, bool, None: no tensor, no container
+    SHAPE: Final = 16  # shapes, ranks, dtypes and what is computed from them
+    CONTAINER: Final = 32
+    OBJECT: Final = 64  # function, class, instance, module, layer, dataset
+    UNKNOWN: Final = 128
 
 
 NUMERIC = Kind.TENSOR | Kind.VARIABLE | Kind.ARRAY
@@ -78,6 +77,9 @@ class Dep:
     #: the frames that were active at the read and their statements, outermost first
     trail: tuple[tuple[Any, Spot], ...] = field(default=(), compare=False)
 
+    def __hash__(self) -> int:
+        return hash((self.source, self.spot.node))
+
 
 @dataclass(eq=False)
 class CutSite:
@@ -105,6 +107,9 @@ class Lost:
     choice: bool = False  # what a branch on data or chance leaves out: a cut where nothing else uses the source
     past: frozenset[int] = field(default=frozenset(), compare=False)  # the named values that it came from
 
+    def __hash__(self) -> int:
+        return hash((self.site, self.source, self.weak))
+
     def weakened(self) -> Lost:
         if self.weak or self.direct:
             return self
@@ -119,11 +124,11 @@ class Value:
     """See the module's docstring. `dtype` is "float", "int", "bool" or "" (unknown); `reduced` marks a scalar term;
     `past` tells the named values it was made of, `near` the last named ones."""
 
-    __slots__ = ("kind", "live", "lost", "ref", "const", "dtype", "node", "alts", "reduced", "near", "past")
+    __slots__ = ("alts", "const", "dtype", "kind", "live", "lost", "near", "node", "past", "reduced", "ref")
 
     def __init__(
         self,
-        kind: Kind = Kind.UNKNOWN,
+        kind: int = Kind.UNKNOWN,
         live: frozenset[Dep] = NO_DEPS,
         lost: frozenset[Lost] = NO_LOST,
         ref: Any = None,
@@ -151,6 +156,8 @@ class Value:
     def refs(self) -> list[Any]:
         """The objects this value may stand for."""
         found = [self.ref] if self.ref is not None else []
+        if not self.alts:
+            return found
         for alt in self.alts:
             found += [ref for ref in alt.refs if ref not in found]
         return found
@@ -171,33 +178,51 @@ def join(first: Value, second: Value) -> Value:
     """What is known where two ways meet."""
     if first is second:
         return first
-    if first.kind is Kind.NOTHING:
+    if first.kind == Kind.NOTHING:
         return second
-    if second.kind is Kind.NOTHING:
+    if second.kind == Kind.NOTHING:
         return first
     same_ref = first.ref is second.ref
     alts: tuple[Value, ...] = ()
-    if not same_ref or first.alts or second.alts:
-        parts: list[Value] = []
-        for value in (first, second):
-            for part in value.alts or (value,):
-                if not any(part is p or (part.ref is not None and part.ref is p.ref) for p in parts):
-                    parts.append(part)
-        alts = tuple(parts[:MOST_ALTERNATIVES])
-        if len(alts) == 1:
-            alts = ()
+    if first.alts or second.alts:
+        alts = _alternatives(first, second)
+    elif not same_ref:
+        alts = (first, second)
     return Value(
         first.kind | second.kind,
-        first.live | second.live,
-        first.lost | second.lost,
+        first.live | second.live if second.live is not first.live else first.live,
+        first.lost | second.lost if second.lost is not first.lost else first.lost,
         first.ref if same_ref else None,
         first.const if _same_const(first.const, second.const) else MISSING,
         first.dtype if first.dtype == second.dtype else "",
         first.node,
         alts,
         first.reduced and second.reduced,
-        first.near | second.near,
-        first.past | second.past,
+        first.near | second.near if second.near is not first.near else first.near,
+        first.past | second.past if second.past is not first.past else first.past,
+    )
+
+
+def _alternatives(first: Value, second: Value) -> tuple[Value, ...]:
+    parts: list[Value] = []
+    for value in (first, second):
+        for part in value.alts or (value,):
+            if not any(part is p or (part.ref is not None and part.ref is p.ref) for p in parts):
+                parts.append(part)
+    return tuple(parts[:MOST_ALTERNATIVES]) if len(parts) > 1 else ()
+
+
+def covers(known: Value, value: Value) -> bool:
+    """Joining `value` to what is known would tell nothing new."""
+    return (
+        known.ref is value.ref
+        and not known.kind ^ (known.kind | value.kind)
+        and known.dtype == value.dtype
+        and (not value.alts or value.alts is known.alts or len(known.alts) >= MOST_ALTERNATIVES)
+        and value.live <= known.live
+        and value.lost <= known.lost
+        and (known.const is MISSING or _same_const(known.const, value.const))
+        and (value.reduced or not known.reduced)
     )
 
 
@@ -446,7 +471,7 @@ class Distribution:
 def parts_of(value: Value, depth: int = 6) -> Iterator[Value]:
     """The value and, for containers, everything inside."""
     yield value
-    if depth == 0:
+    if depth == 0 or (value.ref is None and not value.alts):
         return
     for ref in value.refs:
         if isinstance(ref, Sequence):
@@ -461,7 +486,10 @@ def parts_of(value: Value, depth: int = 6) -> Iterator[Value]:
 
 def flat(value: Value) -> Value:
     """A container's dependencies as those of one value."""
-    if not any(isinstance(ref, (Sequence, Mapping)) for ref in value.refs):
+    if not value.alts:
+        if not isinstance(value.ref, (Sequence, Mapping)):
+            return value
+    elif not any(isinstance(ref, (Sequence, Mapping)) for ref in value.refs):
         return value
     live, lost, kind = value.live, value.lost, Kind.NOTHING
     for part in parts_of(value):

@@ -1,0 +1,155 @@
+"""What of a program nobody calls: layers, losses and training steps that a library offers, run on unknown arguments."""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.flow.facts import Target
+from tapefix.flow.interpreter import Frame
+from tapefix.flow.prefilter import Roots
+from tapefix.flow.scope import ModuleState, argument_names
+from tapefix.flow.targets import Targets
+from tapefix.flow.values import ClassObject, Dep, Function, Instance, Kind, Source, Tape, Value
+
+
+class Entries(Targets):
+    worth: Roots
+
+    def worth_running(self, function: Function) -> bool:
+        """Code is reached from the function that asks for a gradient, beside code that can lose one."""
+        return self.worth.everything or getattr(function.node, "lineno", 0) in self.worth.rows
+
+    def roots(self, state: ModuleState) -> None:
+        self.frames.append(Frame(None, state.scope))
+        try:
+            for value in list(state.scope.vars.values()):
+                if isinstance(value.ref, ClassObject) and value.ref.scope.module is state:
+                    self.class_roots(value, value.ref)
+            for value in list(state.scope.vars.values()):
+                ref = value.ref
+                if (
+                    isinstance(ref, Function)
+                    and ref.runs == 0
+                    and ref.scope.module is state
+                    and self.worth_running(ref)
+                ):
+                    self.function_root(value, ref)
+        finally:
+            self.frames.pop()
+
+    def function_root(self, value: Value, function: Function) -> None:
+        names = argument_names(function.node)
+        args = self.unknown_parameters(function)
+        name = getattr(function.node, "name", "")
+        if self.looks_like_loss(name, names):
+            self.loss_root(function, args, names)
+            return
+        self.tapes = []
+        result = self.call_function(function, args, {}, function.node)
+        # a function that only makes another one (a loss, a train step): the inner one is what counts
+        if isinstance(result.ref, Function) and result.ref.runs == 0:
+            self.function_root(result, result.ref)
+
+    @staticmethod
+    def looks_like_loss(name: str, names: list[str]) -> bool:
+        truth = ("y_true", "true", "labels", "y", "target", "targets", "label")
+        guess = ("y_pred", "pred", "y_hat", "logits", "predictions", "yhat", "prediction")
+        return "loss" in name.lower() and len(names) >= 2 and names[0] in truth and names[1] in guess
+
+    def loss_root(self, function: Function, args: list[Value], names: list[str]) -> None:
+        tape = Tape(function.node, "fit")
+        self.tapes = [tape]
+        source = Source(names[1], self.spot(function.node))
+        prediction = Value(Kind.TENSOR, frozenset({Dep(source, frozenset({tape}), self.spot(function.node))}))
+        values = [Value(Kind.TENSOR), prediction, *args[2:]]
+        result = self.call_function(function, values, {}, function.node)
+        self.judge(result, {source}, True, tape, Target(self.spot(function.node), "loss"))
+        self.tapes = []
+
+    def class_roots(self, value: Value, cls: ClassObject) -> None:
+        methods = [
+            (n, m.ref)
+            for n, m in cls.members.items()
+            if isinstance(m.ref, Function) and isinstance(m.ref.node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        pending = [
+            (n, f)
+            for n, f in methods
+            if f.runs == 0
+            and n not in ("__init__", "build", "get_config", "from_config", "__repr__", "compute_output_shape")
+        ]
+        if not pending or (
+            any(f.runs and n in ("call", "__call__", "train_step") for n, f in methods)
+            and not any("tape" in n or "train" in n for n, _ in pending)
+        ):
+            pending = [(n, f) for n, f in pending if self.has_tape(f)]
+        pending = self.worthwhile(pending)
+        if not pending:
+            return
+        instance = self.symbolic(value, cls)
+        for name, function in pending:
+            if function.runs:
+                continue
+            self.tapes = []
+            if function.kind in ("static", "class", "property"):
+                continue
+            args = self.unknown_parameters(function, 1)
+            if name == "call" and cls.derives("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper"):
+                self.call_root(instance, function, args)
+            elif (name in ("call", "__call__") and cls.derives("Loss")) or (
+                name == "call" and cls.node.name.endswith("Loss")
+            ):
+                self.loss_method_root(instance, function, args)
+            else:
+                self.call_function(function, [instance, *args], {}, function.node)
+
+    def worthwhile(self, methods: list[tuple[str, Function]]) -> list[tuple[str, Function]]:
+        """The methods that are worth running, and those that set what these may use; none if no method is."""
+        if not any(self.worth_running(function) for _, function in methods):
+            return []
+        return [(name, f) for name, f in methods if self.worth_running(f) or self.sets_attributes(f)]
+
+    @staticmethod
+    def sets_attributes(function: Function) -> bool:
+        return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(function.node))
+
+    @staticmethod
+    def has_tape(function: Function) -> bool:
+        return any(
+            isinstance(n, (ast.Name, ast.Attribute))
+            and (getattr(n, "id", "") == "GradientTape" or getattr(n, "attr", "") == "GradientTape")
+            for n in ast.walk(function.node)
+        )
+
+    def symbolic(self, value: Value, cls: ClassObject) -> Value:
+        """An object of a class that nobody makes: its `__init__` runs on unknown arguments."""
+        instance = Instance(cls.node.name, self.spot(cls.node), cls=cls)
+        made = Value(Kind.OBJECT, ref=instance)
+        found = cls.find("__init__")
+        if found is not None and isinstance(found[1].ref, Function):
+            self.tapes = []
+            self.call_function(found[1].ref, [made, *self.unknown_parameters(found[1].ref, 1)], {}, cls.node)
+        return made
+
+    def call_root(self, instance: Value, function: Function, args: list[Value]) -> None:
+        owner = instance.ref
+        tape = Tape(function.node, "fit")
+        self.build(instance, owner, function.node)
+        self.tapes = [tape]
+        source = Source("the layer's input", self.spot(function.node), assumed=True)
+        inputs = Value(Kind.TENSOR, frozenset({Dep(source, frozenset({tape}), self.spot(function.node))}))
+        values = [inputs if i == 0 else a for i, a in enumerate(args)]
+        result = self.call_function(function, [instance, *values], {}, function.node)
+        self.judge(result, self.reach(owner), True, tape, Target(self.spot(function.node), "call"))
+        self.tapes = []
+
+    def loss_method_root(self, instance: Value, function: Function, args: list[Value]) -> None:
+        tape = Tape(function.node, "fit")
+        self.tapes = [tape]
+        names = argument_names(function.node)
+        source = Source(names[2] if len(names) > 2 else "y_pred", self.spot(function.node))
+        prediction = Value(Kind.TENSOR, frozenset({Dep(source, frozenset({tape}), self.spot(function.node))}))
+        values = [Value(Kind.TENSOR), prediction, *args[2:]][: max(len(args), 2)]
+        result = self.call_function(function, [instance, *values], {}, function.node)
+        self.judge(result, {source}, True, tape, Target(self.spot(function.node), "loss"))
+        self.tapes = []

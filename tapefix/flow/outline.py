@@ -1,0 +1,253 @@
+"""A cheap outline of a source file, made from its text: definitions, the names they use, and what they could cut.
+
+Understanding a file costs many times its parsing, and most files of a library can hold no finding: no code that asks
+for a gradient can reach code that could lose one. The outline tells that from names alone. It errs on one side only:
+what it keeps may turn out to be harmless, what it leaves out can hold nothing.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+from dataclasses import dataclass
+
+_NOISE = re.compile(
+    rb'"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*',
+    re.S,
+)
+_HEADER = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)[ \t]*(\([^:]*\))?", re.M)
+_TOP_LEVEL = re.compile(rb"^[A-Za-z_@(\[]", re.M)
+NAMES = re.compile(rb"[A-Za-z_]\w*")
+_IMPORT = re.compile(rb"^[ \t]*import[ \t]+([\w.]+)(?:[ \t]+as[ \t]+(\w+))?", re.M)
+_FROM = re.compile(rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|(?:[^\n\\]|\\\n)*)", re.M)
+_ONE_IMPORT = re.compile(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?")
+
+#: asks for a gradient outright, and needs nothing else to be wrong: an unwatched source, a forward pass outside
+_TAPES = frozenset({b"GradientTape"})
+_ASKS = frozenset(
+    b"gradient jacobian batch_jacobian minimize compile fit fit_generator train_on_batch add_loss apply_gradients".split()
+)
+_LAYER_BASES = re.compile(
+    rb"Layer|Model|Module|Cell|Sequential|Wrapper|Network|Loss|Functional|Net\b|Block|Dense|Conv|Attention|Embedding"
+)
+#: names that can lose a gradient wherever they are used
+_CUT_NAMES = frozenset(
+    b"""numpy assign assign_add assign_sub scatter_update scatter_nd_update scatter_add scatter_nd_add scatter_sub
+    batch_scatter_update Variable predict predict_on_batch evaluate test_on_batch predict_classes predict_proba item
+    tolist py_function numpy_function py_func eager_py_func get_weights set_weights get_value set_value eval
+    convert_to_numpy constant from_tensor_slices from_tensors from_generator
+    argmax argmin argsort arg_max arg_min top_k in_top_k round rint floor ceil sign trunc floordiv floor_div floor_divide
+    one_hot to_categorical categorical multinomial stateless_categorical stateless_multinomial binomial
+    stateless_binomial bernoulli random_bernoulli poisson random_poisson stateless_poisson sample mode stop_gradient
+    bincount histogram histogram_fixed_width histogram_fixed_width_bins unique unique_with_counts count_nonzero
+    searchsorted invert_permutation bucketize digitize cond case switch_case switch boolean_mask gather gather_nd take
+    take_along_axis embedding_lookup moving_average_update update_add update_sub strings confusion_matrix as_string
+    encode_jpeg encode_png decode_jpeg edit_distance ctc_greedy_decoder ctc_beam_search_decoder string_to_number
+    setdiff1d non_max_suppression population_count cast saturate_cast to_int32 greater less equal not_equal
+    greater_equal less_equal logical_and logical_or logical_not logical_xor where select reduce_any reduce_all is_nan
+    is_inf is_finite isnan isinf isfinite approximate_equal isclose sequence_mask astype while_loop nonzero
+    dynamic_partition segment_sum segment_mean segment_max unsorted_segment_sum unsorted_segment_mean
+    unsorted_segment_max reverse_sequence stop_recording Accuracy Precision Recall AUC F1Score MeanIoU
+    accuracy metrics format Embedding slice_update scatter scatter_nd normalize""".split()
+)
+_NUMBERS = frozenset({b"float", b"int", b"bool", b"complex"})
+_NUMBER_CALL = re.compile(rb"\b(?:float|int|bool|complex)\((?![^)\n]*(?:shape|len\(|size))")
+#: floor division, a mask as index, `while` and `if` unless the test plainly is about flags, shapes or None
+_OPERATORS = re.compile(
+    rb"//|\[[^\]\n]*[<>][^\]\n]*\]|\bwhile\b(?!\s+(?:True|1)\b)|\b(?:el)?if\b(?=[^\n]*(?:[<>]|[!=]=|\((?!self|object)))"
+    rb"(?![^\n]*(?:\blen\(|shape|ndim|rank|isinstance|hasattr|is None|is not None|training|__name__))"
+)
+_BOUND = re.compile(rb"^(\w+)[ \t]*(?::[^=\n]*)?=", re.M)
+ASK, CUT, TAPE = 1, 2, 4
+_OTHERS = (
+    b"numpy",
+    b"math",
+    b"cmath",
+    b"scipy",
+    b"sklearn",
+    b"PIL",
+    b"cv2",
+    b"pandas",
+    b"skimage",
+    b"librosa",
+    b"torch",
+    b"jax",
+    b"statistics",
+    b"h5py",
+    b"matplotlib",
+)
+_HARMLESS = rb"\.(?:float\d*|int\d*|uint\d*|bool_?|pi|inf|nan|newaxis|ndarray|e|dtype|iinfo|finfo|generic|number|integer|floating)\b|prod\([^)\n]*(?:shape|dims)"
+_NEVER = re.compile(rb"(?!)")
+KEPT = 400  # outlines
+
+
+@dataclass(eq=False)
+class Definition:
+    """A function or method: where its `def` is, the class around it, and its text with that of its inner functions."""
+
+    name: bytes
+    row: int
+    owner: bytes
+    text: bytes
+    owner_is_layer: bool = False
+
+    @functools.cached_property
+    def names(self) -> frozenset[bytes]:
+        return frozenset(NAMES.findall(self.text))
+
+    def bits(self, own: Outline) -> int:
+        if self._bits < 0:
+            self._bits = own.bits(self.text, self.names)
+        return self._bits
+
+    def making_bits(self, own: Outline) -> int:
+        return self.bits(own) & ~CUT | (CUT if own.makes.search(self.text) else 0)
+
+    _bits: int = -1
+
+
+@dataclass(eq=False)
+class Outline:
+    filename: str
+    top: bytes  # module-level code
+    definitions: list[Definition]
+    classes: dict[bytes, list[Definition]]
+    by_name: dict[bytes, list[Definition]]
+    imports: dict[bytes, tuple[str, int, str]]  # name -> module, level, name in it ("" for the module itself)
+    stars: list[tuple[str, int]]
+    bodies: dict[bytes, bytes]  # class -> header and class-level code
+    away: frozenset[bytes] = frozenset()  # what NumPy and other libraries are called here
+    leaves: re.Pattern[bytes] = _NEVER  # their use for values
+    makes: re.Pattern[bytes] = _NEVER  # NumPy buffers
+
+    @functools.cached_property
+    def top_names(self) -> frozenset[bytes]:
+        return frozenset(NAMES.findall(self.top))
+
+    @functools.cached_property
+    def assigned(self) -> frozenset[bytes]:
+        """The names that module-level code binds by assignment."""
+        return frozenset(_BOUND.findall(self.top))
+
+    @functools.cached_property
+    def known(self) -> frozenset[bytes]:
+        return self.assigned | self.by_name.keys() | self.classes.keys() | self.imports.keys()
+
+    def body_names(self, name: bytes) -> frozenset[bytes]:
+        return frozenset(NAMES.findall(self.bodies.get(name, b""))) - {name}
+
+    def bits(self, text: bytes, names: frozenset[bytes]) -> int:
+        tapes = TAPE if not names.isdisjoint(_TAPES) else 0
+        asks = ASK if tapes or not names.isdisjoint(_ASKS) else 0
+        return tapes | asks | (CUT if self.cuts(text, names) else 0)
+
+    def cuts(self, text: bytes, names: frozenset[bytes]) -> bool:
+        return (
+            not names.isdisjoint(_CUT_NAMES)
+            or (not names.isdisjoint(self.away) and bool(self.leaves.search(text)))
+            or (not names.isdisjoint(_NUMBERS) and bool(_NUMBER_CALL.search(text)))
+            or bool(_OPERATORS.search(text))
+        )
+
+
+def code_of(data: bytes) -> bytes:
+    """The source without comments and docstrings; line numbers stay."""
+    return _NOISE.sub(_quiet, data)
+
+
+def _quiet(match: re.Match[bytes]) -> bytes:
+    text = match.group()
+    if text[:1] == b"#":
+        return b""
+    return b"''" + b"\n" * text.count(b"\n") if text[:3] in (b'"""', b"'''") else text
+
+
+@functools.lru_cache(maxsize=KEPT)
+def outline(filename: str, data: bytes) -> Outline:
+    """The outline of a file. Kept for the process: many files import the same modules."""
+    text = code_of(data)
+    lines = [0, *(m.end() for m in re.finditer(rb"\n", text))]
+    headers = list(_HEADER.finditer(text))
+    top_level = [m.start() for m in _TOP_LEVEL.finditer(text)]
+    found = Outline(filename, b"", [], {}, {}, {}, [], {})
+    spans: list[tuple[int, int]] = []
+    open_: list[tuple[int, bytes, bytes, bool]] = []  # indent, kind, name, is layer
+    for i, header in enumerate(headers):
+        indent = len(header[1].expandtabs())
+        while open_ and open_[-1][0] >= indent:
+            open_.pop()
+        name, kind = header[3], header[2]
+        if kind == b"class":
+            bases = header[4] or b""
+            open_.append((indent, kind, name, bool(_LAYER_BASES.search(bases)) or not bases))
+            found.classes.setdefault(name, [])
+            end = headers[i + 1].start() if i + 1 < len(headers) else len(text)
+            found.bodies[name] = found.bodies.get(name, b"") + text[header.start() : end]
+            if indent == 0:
+                spans.append((header.start(), _next(top_level, header.start(), len(text))))
+            continue
+        if not any(kind_ == b"def" for _, kind_, _, _ in open_):
+            after = next((h for h in headers[i + 1 :] if len(h[1].expandtabs()) <= indent), None)
+            end = _next(top_level, header.start(), len(text))
+            end = min(end, after.start()) if after is not None else end
+            owner = open_[-1] if open_ else None
+            definition = Definition(
+                name, bisect.bisect_right(lines, header.start()), owner[2] if owner else b"", text[header.start() : end]
+            )
+            definition.owner_is_layer = bool(owner and owner[3])
+            found.definitions.append(definition)
+            found.by_name.setdefault(name, []).append(definition)
+            if owner:
+                found.classes[owner[2]].append(definition)
+            if indent == 0:
+                spans.append((header.start(), end))
+        open_.append((indent, kind, name, False))
+    found.top = _without(text, spans)
+    _read_imports(found, text)
+    return found
+
+
+def _next(starts: list[int], position: int, end: int) -> int:
+    i = bisect.bisect_right(starts, position)
+    return starts[i] if i < len(starts) else end
+
+
+def _without(text: bytes, spans: list[tuple[int, int]]) -> bytes:
+    pieces, done = [], 0
+    for start, end in spans:
+        if start >= done:
+            pieces.append(text[done:start])
+            done = end
+    return b"".join([*pieces, text[done:]])
+
+
+def _read_imports(found: Outline, text: bytes) -> None:
+    others: set[bytes] = set()
+    for match in _IMPORT.finditer(text):
+        module, alias = match[1], match[2]
+        if module.split(b".")[0] in _OTHERS:
+            others.add(alias or module.split(b".")[0])
+        elif alias:
+            found.imports[alias] = (module.decode(), 0, "")
+        else:
+            found.imports[module.split(b".")[0]] = (module.split(b".")[0].decode(), 0, "")
+    for match in _FROM.finditer(text):
+        module, level = match[2], len(match[1])
+        if match[3].strip().startswith(b"*"):
+            found.stars.append((module.decode(), level))
+            continue
+        for item in match[3].strip(b"()").replace(b"\\\n", b" ").split(b","):
+            one = _ONE_IMPORT.match(item.strip())
+            if one is None:
+                continue
+            alias = one[2] or one[1]
+            if module.split(b".")[0] in _OTHERS:
+                others.add(alias)
+            else:
+                found.imports[alias] = (module.decode(), level, one[1].decode())
+    if others:
+        found.away = frozenset(others)
+        aliases = rb"\b(?:" + b"|".join(sorted(others)) + rb")\b"
+        found.leaves = re.compile(aliases + rb"(?!" + _HARMLESS + rb")(?!\s*=)")
+        found.makes = re.compile(aliases + rb"\.(?:zeros|empty|ones|full)")
