@@ -85,6 +85,7 @@ class ConstantRewrap(Codemod):
 
 
 _VALUE = ("value", "initial_value")
+_OF_NO_MATTER = ("name", "trainable", "verify_shape")
 
 
 def _value(call: ast.Call) -> ast.expr | None:

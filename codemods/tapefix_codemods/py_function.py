@@ -12,9 +12,12 @@ After
 
 Fix
 ---
-Safe where the body stays in TensorFlow.
+Safe where the function only computes: it is called on the tensors themselves, and the NumPy calls in its body are said
+in TensorFlow. Unsafe where it also branches, loops or calls functions of the program. A dataset that is made of tensors
+and iterated at once gives way to the tensors themselves. No rewrite where the function plays a roll-out, calls other
+libraries, or would run in a graph that can't do what Python does.
 
-See https://www.tensorflow.org/guide/autodiff
+See https://www.tensorflow.org/api_docs/python/tf/numpy_function
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.leaving import datasets, python_functions
 
 
 class PyFunction(Codemod):
@@ -32,4 +36,4 @@ class PyFunction(Codemod):
     why = "the tape does not look into Python functions and datasets"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the function's body works on NumPy arrays; write it with TensorFlow operations, or give it a gradient by tf.custom_gradient")
+        return datasets.iterated(model, cut) if cut.how is How.DATASET else python_functions.called_directly(model, cut)

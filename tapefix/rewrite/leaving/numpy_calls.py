@@ -80,9 +80,10 @@ def _companions(model: Model, document: Document, call: ast.Call) -> Iterator[tu
         if not isinstance(node, ast.Call) or node is call or syntax.scope(node) is not scope:
             continue
         name = model.api_of(node.func)
-        if not name.startswith(_LIBRARIES) or not any(model.depends(one) for one in tensors_in(model, node)):
-            continue
         its_statement = syntax.statement(node)
+        tensors = tensors_in(model, node) if name.startswith(_LIBRARIES) else []
+        if not tensors or not (its_statement is statement or any(model.depends(one) for one in tensors)):
+            continue
         makes = isinstance(its_statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return))
         if (its_statement is statement or makes) and not _number_wanted(model, syntax, node):
             yield node, name
