@@ -35,6 +35,7 @@ class Analysis(Entries):
         self.misuses = {}
         self.buffers = {}
         self.choices = []
+        self.shows_none = {}
         self.misused_spots: dict[ast.AST, Spot] = {}
 
     def misuse(self, node: ast.AST, name: str) -> None:

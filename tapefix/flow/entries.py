@@ -41,7 +41,7 @@ class Entries(Targets):
         names = argument_names(function.node)
         args = self.unknown_parameters(function)
         name = getattr(function.node, "name", "")
-        if self.looks_like_loss(name, names):
+        if self.looks_like_loss(name, names) and name not in self.metric_functions(function):
             self.loss_root(function, args, names)
             return
         self.tapes = []
@@ -49,6 +49,15 @@ class Entries(Targets):
         # a function that only makes another one (a loss, a train step): the inner one is what counts
         if isinstance(result.ref, Function) and result.ref.runs == 0:
             self.function_root(result, result.ref)
+
+    def metric_functions(self, function: Function) -> frozenset[str]:
+        """Names that the classes derived from a metric use: functions that measure, whatever they are called."""
+        tree = function.scope.module.document.tree
+        found: set[str] = set()
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and any("Metric" in ast.unparse(base) for base in node.bases):
+                found |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return frozenset(found)
 
     @staticmethod
     def looks_like_loss(name: str, names: list[str]) -> bool:

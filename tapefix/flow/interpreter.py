@@ -98,6 +98,7 @@ class Frame:
     exits: list[dict[str, Value]] = field(default_factory=list)
     jumps: list[Jump] = field(default_factory=list)
     branch_depth: int = 0
+    loop_depth: int = 0
     self_value: Value | None = None
     statement: ast.stmt | None = None
 
@@ -303,6 +304,8 @@ class Core:
 
     def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
         """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
+        if test.kind & Kind.UNKNOWN or (test.kind == Kind.CONTAINER and not test.alts):
+            return False, frozenset(x.weakened() for x in self.lost_of(test))  # it may be a flag; whether it is empty
         whole = self.whole(test)
         deps = self.live_of(test)
         indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED) and how is not How.SELECTION]
@@ -851,7 +854,11 @@ class Statements(Core):
             scope.vars = dict(merged)
             head()
             frame.jumps = []
-            self.run(node.body)
+            frame.loop_depth += 1
+            try:
+                self.run(node.body)
+            finally:
+                frame.loop_depth -= 1
             self.tag_jumps(frame.jumps)
             after = scope.vars
             new: dict[str, Value] = {}

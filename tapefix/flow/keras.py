@@ -57,6 +57,8 @@ class Keras(Library):
             if tail == "array":
                 return self.carry(node, given.all[:1])
             return self.call_tensorflow(path[4:] or tail, tail, given, node)
+        if path == "config.backend":
+            return Value(Kind.NUMBER, const="tensorflow")
         if path.startswith("random."):
             return self.call_tensorflow(path, tail, given, node)
         if path.startswith(("losses.", "metrics.")) or "metrics" in path.split("."):
@@ -143,6 +145,8 @@ class Keras(Library):
         if layer.opaque:
             for arg in given.all:
                 self.called_back(arg, node)
+            if layer.parameter and not self.may_be_layer_call(layer, given):
+                return Value(Kind.UNKNOWN, self.live_of(*given.all), self.lost_of(*given.all), node=node)
             return Value(
                 Kind.UNKNOWN,
                 self.live_of(*given.all) | self.read_source(layer, node),
@@ -193,6 +197,15 @@ class Keras(Library):
         ):
             return self.sequence_of(result, node)
         return result
+
+    @staticmethod
+    def may_be_layer_call(layer: Layer, given: Arguments) -> bool:
+        """A method of an unknown object may run a model, unless it plainly is one of a container, text or setting."""
+        name = layer.api
+        if not name:
+            return True
+        values = [v for v in given.all if v.const is MISSING]
+        return bool(values) and name not in ops.PLAIN_METHODS and not name.startswith(ops.PLAIN_PREFIXES)
 
     def sequence_of(self, result: Value, node: ast.AST) -> Value:
         """A recurrent layer gives a tensor, or a tuple of tensors: both unpack to the same."""
@@ -431,6 +444,8 @@ class Keras(Library):
     # ------------------------------------------------------------------------------------------- backend
 
     def call_backend(self, tail: str, given: Arguments, node: ast.AST) -> Value:
+        if tail == "backend":
+            return Value(Kind.NUMBER, const="tensorflow")
         if tail in ("eval", "get_value", "batch_get_value"):
             return self.away(How.TO_NUMPY, node, given.all[:1], f"K.{tail}")
         if tail in ("variable",):

@@ -328,12 +328,26 @@ class Library(Calls):
 
     def tf_stop_gradient(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else UNKNOWN
-        live = self.live_of(value)
+        live = self.live_of(value) if not self.carried_by_loop() else frozenset()
         site = self.site(How.STOPPED, node, "stop_gradient") if live else None
         lost = frozenset(Lost(site, d.source, d.tapes, True) for d in live) if site else NO_LOST
         # what is stopped by name is meant, also where a trained Variable itself was compared or rounded
         before = frozenset(replace(x, weak=True, direct=False) for x in self.whole(value).lost)
         return Value(Kind.TENSOR, lost=lost | before, dtype=value.dtype, node=node)
+
+    def carried_by_loop(self) -> bool:
+        """`state = stop_gradient(f(state))` in a loop: each round is meant to start without the last one's gradient."""
+        statement = self.statement
+        return (
+            self.frame.loop_depth > 0
+            and isinstance(statement, ast.Assign)
+            and all(isinstance(t, ast.Name) and t.id in self.scope.vars for t in statement.targets)
+            and isinstance(statement.value, ast.Call)
+            and not any(
+                isinstance(n, ast.Name) and n.id in {t.id for t in statement.targets if isinstance(t, ast.Name)}
+                for n in ast.walk(statement.value)
+            )
+        )
 
     def tf_constant(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else given.keywords.get("value", UNKNOWN)
@@ -657,7 +671,10 @@ class Library(Calls):
 
     def method_of_Tape(self, receiver: Value, tape: Tape, name: str, given: Arguments, node: ast.AST) -> Value | None:
         if name == "watch" and given.args:
-            for part in parts_of(given.args[0]):
+            for part in [leaf for part in parts_of(given.args[0]) for leaf in (part, *part.alts)]:
+                tape.unsure = tape.unsure or bool(part.kind & Kind.UNKNOWN)
+                if part.node is not None:
+                    tape.nodes.add(part.node)
                 if isinstance(part.ref, (Sequence, Mapping)):
                     continue
                 if isinstance(part.ref, (Var, WeightOf)):

@@ -72,7 +72,8 @@ class Model:
     def api_of(self, node: ast.AST) -> str:
         """The full dotted name of the library thing an expression stands for, or ""."""
         value = self.seen.get(node)
-        return value.ref.name if value is not None and isinstance(value.ref, Api) else ""
+        names = {ref.name if isinstance(ref, Api) else "" for ref in value.refs} if value is not None else set()
+        return names.pop() if len(names) == 1 else ""
 
     def of(self, *hows: How) -> Iterator[Cut]:
         """The cuts of some manners, in the order of the source."""

@@ -77,6 +77,14 @@ NO_VALUE = frozenset(
     vars dir globals locals iter_off""".split()
 )
 
+#: methods of containers, texts and settings: an unknown object that has them is no model
+PLAIN_METHODS = frozenset(
+    """get keys items values index pop update setdefault copy format split join strip startswith endswith lower upper
+    append extend insert remove sort reverse count clear add discard init log info warning debug error read write close
+    open exists reset sample_batch next""".split()
+)
+PLAIN_PREFIXES = ("get_", "set_", "is_", "has_", "num_", "make_", "create_", "build_", "load_", "save_")
+
 LAYERS_WITHOUT_WEIGHTS = frozenset(
     """Input InputLayer Flatten Reshape Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D Activation ReLU
     LeakyReLU Softmax ELU ThresholdedReLU Add Subtract Multiply Average Maximum Minimum Concatenate Dot Permute

@@ -51,8 +51,21 @@ CERTAIN = frozenset(
 MOST_WEAK = 3
 
 
+def asserts_none(node: ast.AST) -> bool:
+    """`assert g is None`, `self.assertIsNone(g)`."""
+    if isinstance(node, ast.Assert):
+        return any(
+            isinstance(n, ast.Compare)
+            and any(isinstance(op, ast.Is) for op in n.ops)
+            and any(isinstance(c, ast.Constant) and c.value is None for c in n.comparators)
+            for n in ast.walk(node.test)
+        )
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "assertIsNone"
+
+
 class Targets(Keras):
     cuts: dict[CutSite, Cut]
+    shows_none: dict[ast.AST, bool]
 
     # ---- sources
 
@@ -140,6 +153,8 @@ class Targets(Keras):
     def minimize(self, given: Arguments, node: ast.AST) -> Value:
         loss, variables = given.get(0, "loss"), given.get(1, "var_list")
         tape = given.keywords.get("tape")
+        if loss is not None and tape is None and not isinstance(loss.ref, (Function, Bound)):
+            return NONE  # a tensor without a tape: graph code
         used = tape.ref if tape is not None and isinstance(tape.ref, Tape) else Tape(node, "minimize")
         if loss is None:
             return NONE
@@ -169,7 +184,7 @@ class Targets(Keras):
         self, target: Value, sources: set[Source], exact: bool, tape: Tape | None, seen: Target, assumed: bool = False
     ) -> None:
         whole = self.whole(target)
-        if not whole.lost and not whole.live:
+        if (not whole.lost and not whole.live) or self.expects_none(seen.spot.function):
             return
         alive = {d.source for d in whole.live if tape is None or tape in d.tapes or ANY_TAPE in d.tapes}
         # a model is alive where a part of it is, a part where the whole is
@@ -223,6 +238,14 @@ class Targets(Keras):
         if wanted is not None and exact and tape is not None:
             self.outside(whole, wanted, alive, told, tape, seen)
 
+    def expects_none(self, function: ast.AST | None) -> bool:
+        """A test or lesson that shows a None on purpose: it asserts one beside the gradient call."""
+        if function is None:
+            return False
+        if function not in self.shows_none:
+            self.shows_none[function] = any(asserts_none(node) for node in ast.walk(function))
+        return self.shows_none[function]
+
     def is_alive(self, source: Source, alive: set[Source]) -> bool:
         if source in alive:
             return True
@@ -232,6 +255,8 @@ class Targets(Keras):
         self, whole: Value, wanted: set[Source], alive: set[Source], told: set[Source], tape: Tape, seen: Target
     ) -> None:
         for dep in whole.live:
+            if isinstance(dep.source, Layer) and (dep.source.opaque or dep.source.parameter and dep.source.api):
+                continue  # an object of which nothing is known may be no model
             if (
                 dep.source in wanted
                 and not self.is_alive(dep.source, alive)
@@ -257,8 +282,12 @@ class Targets(Keras):
         """Sources that are plain tensors which the tape does not watch."""
         if sources is None:
             return
+        if tape.unsure:
+            return
         for part in parts_of(sources):
             for leaf in part.alts or (part,):
+                if id(part) in tape.watched or leaf.node in tape.nodes:
+                    continue
                 if leaf.ref is not None or leaf.kind != Kind.TENSOR or leaf.node is None or leaf.lost:
                     continue
                 if id(leaf) in tape.watched or self.live_of(leaf) or leaf.live:

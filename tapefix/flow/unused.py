@@ -35,12 +35,19 @@ def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     script = runs_by_itself(tree)
     for statement in ast.walk(tree):
-        if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.value, ast.Call)):
+        if not (
+            isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.value, ast.Call)
+        ):
             continue
         made, target = seen.get(statement.value), statement.targets[0]
         if made is None or not isinstance(made.ref, (Layer, Instance, Var)):
             continue
-        if isinstance(made.ref, Instance) and not made.ref.is_keras() or isinstance(made.ref, Layer) and made.ref.opaque:
+        if (
+            isinstance(made.ref, Instance)
+            and not made.ref.is_keras()
+            or isinstance(made.ref, Layer)
+            and made.ref.opaque
+        ):
             continue
         uses = uses_of(target, statement, tree, parents, script)
         if uses is None:
@@ -58,9 +65,11 @@ def is_library(node: ast.Attribute, seen: dict[ast.AST, Value]) -> bool:
 
 def runs_by_itself(tree: ast.Module) -> bool:
     """A script: its top level does something, so that no other file is its reason to be."""
-    return any(isinstance(s, (ast.For, ast.While, ast.With, ast.Expr)) and not isinstance(getattr(s, "value", None), ast.Constant) for s in tree.body) or any(
-        isinstance(s, ast.If) and "__main__" in ast.unparse(s.test) for s in tree.body
-    )
+    return any(
+        isinstance(s, (ast.For, ast.While, ast.With, ast.Expr))
+        and not isinstance(getattr(s, "value", None), ast.Constant)
+        for s in tree.body
+    ) or any(isinstance(s, ast.If) and "__main__" in ast.unparse(s.test) for s in tree.body)
 
 
 def uses_of(
@@ -73,12 +82,23 @@ def uses_of(
             scope = parents[scope]
         if isinstance(scope, ast.ClassDef) or (isinstance(scope, ast.Module) and not script):
             return None
-        bound = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == target.id and not isinstance(n.ctx, ast.Load)]
+        bound = [
+            n
+            for n in ast.walk(scope)
+            if isinstance(n, ast.Name) and n.id == target.id and not isinstance(n.ctx, ast.Load)
+        ]
         exported = any(isinstance(n, (ast.Global, ast.Nonlocal)) and target.id in n.names for n in ast.walk(tree))
         if len(bound) != 1 or exported:
             return None
-        return [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load)]
-    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self" and script:
+        return [
+            n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load)
+        ]
+    if (
+        isinstance(target, ast.Attribute)
+        and isinstance(target.value, ast.Name)
+        and target.value.id == "self"
+        and script
+    ):
         same = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == target.attr]
         if sum(not isinstance(n.ctx, ast.Load) for n in same) != 1:
             return None

@@ -51,6 +51,8 @@ class Tape:
     frames: tuple[Any, ...] = ()  # active where it was opened, outermost first
     watched: dict[int, Dep] = field(default_factory=dict)
     keep: list[Value] = field(default_factory=list)  # watched values, so that their identity stays theirs
+    nodes: set[ast.AST] = field(default_factory=set)  # the expressions that made them
+    unsure: bool = False  # something was watched of which nothing is known
 
 
 #: recorded by whatever tape runs when a functional model is called
