@@ -24,6 +24,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.cond_call import repair_cond
 
 
 class CondPredicate(Codemod):
@@ -33,4 +34,4 @@ class CondPredicate(Codemod):
     why = "tf.cond uses the predicate only to choose"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the branches can't be merged")
+        return repair_cond(model, cut, self.threshold)

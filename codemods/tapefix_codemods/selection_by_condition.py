@@ -24,6 +24,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.selection import repair_selection
 
 
 class SelectionByCondition(Codemod):
@@ -33,4 +34,4 @@ class SelectionByCondition(Codemod):
     why = "an index or a condition only chooses"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("no gradient reaches what chooses by any selection; weigh the values by a soft or straight-through gate instead")
+        return repair_selection(model, cut, self.threshold)

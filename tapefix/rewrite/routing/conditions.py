@@ -181,7 +181,7 @@ class Conditions:
                     depth=depth,
                 )
                 return agree if equal else joined("1.0 - {p}", p=agree)
-            constant = _constant(other)
+            constant = constant(other)
             if constant is not None and float(constant) in (0.0, 1.0):
                 soft = self.truth(one) if self.is_truth(one) else self.number(one)
                 return soft if (float(constant) == 1.0) == equal else joined("1.0 - {p}", p=soft)
@@ -207,7 +207,7 @@ class Conditions:
         return isinstance(node, ast.Call) and (
             operation in ("round", "rint")
             or (operation in ("cast",) and bool(node.args) and self.is_truth(node.args[0]))
-            or (operation == "where" and all(_constant(a) in (0, 1, 0.0, 1.0) for a in node.args[1:3]))
+            or (operation == "where" and all(constant(a) in (0, 1, 0.0, 1.0) for a in node.args[1:3]))
         )
 
     def _winner(self, left: ast.expr, right: ast.expr) -> str:
@@ -256,9 +256,9 @@ class Conditions:
         raise Unclear(f"what `{site.brief(node)}` means softly can't be told")
 
 
-def _constant(node: ast.expr) -> float | None:
+def constant(node: ast.expr) -> float | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _constant(node.operand)
+        inner = constant(node.operand)
         return -inner if inner is not None else None
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
         return float(node.value)
@@ -266,4 +266,4 @@ def _constant(node: ast.expr) -> float | None:
 
 
 def _is_zero(node: ast.expr) -> bool:
-    return _constant(node) == 0.0
+    return constant(node) == 0.0

@@ -8,7 +8,7 @@ import re
 
 from tapefix.documents.document import Document
 from tapefix.flow import Model
-from tapefix.flow.values import Api, Function, Kind, Layer
+from tapefix.flow.values import Api, Function, Kind, Layer, Var
 from tapefix.rewrite import build, imports, names
 from tapefix.rewrite.accumulators.facts import SyntaxFacts
 from tapefix.rewrite.accumulators.syntax import Syntax, dotted, syntax_of
@@ -84,6 +84,15 @@ class Site:
         return any(
             self.alive(inner) or self.loses(inner) for inner in ast.walk(node) if isinstance(inner, ast.expr)
         )
+
+    def direct(self, node: ast.expr) -> bool:
+        """A trained Variable itself is compared in the condition."""
+        for inner in ast.walk(self.definition(node)):
+            value = self.model.value_of(inner)
+            if isinstance(inner, (ast.Name, ast.Attribute)) and value is not None:
+                if any(isinstance(ref, Var) for ref in value.refs):
+                    return True
+        return False
 
     def is_number(self, node: ast.AST) -> bool:
         """Surely no tensor."""

@@ -1,0 +1,157 @@
+"""Gates: the number 1 or 0 in the place of a decision, with a gradient; and values blended by them."""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.rewrite.routing.conditions import constant
+from tapefix.rewrite.routing.numbers import Soften
+from tapefix.rewrite.routing.site import Site, Unclear, joined
+
+#: what gives no number for some inputs, so that a branch that was not chosen may not run on just anything
+_RISKY = frozenset("log log2 log10 log1p sqrt rsqrt pow divide truediv reciprocal acos asin acosh atanh lgamma digamma".split())
+HUGE = 1e4
+
+
+class Gates:
+    """Makes gates at one place and blends values by them."""
+
+    def __init__(self, site: Site, soften: Soften):
+        self.site, self.soften = site, soften
+
+    def gate(self, condition: ast.expr, at: ast.expr | None = None) -> str:
+        """A name (or expression) for the gate of a condition. Raises Unclear where it has no soft counterpart."""
+        site = self.site
+        at = at if at is not None else condition
+        soft = self.soften.truth(condition)
+        if site.soft or self.is_exact(condition):
+            return site.name_for(soft, at, "gate")
+        name = site.name_for(soft, at, "soft")
+        hard = self.soften.hard(condition)
+        text = joined("{s} + tf.stop_gradient(tf.cast({hard}, {s}.dtype) - {s})", s=name, hard=hard)
+        return site.name_for(text, at, "gate")
+
+    def is_exact(self, condition: ast.expr) -> bool:
+        """The condition is a number that is 0 or 1, or its comparison with one of them: it is a mask already."""
+        node = self.site.definition(condition)
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.is_exact(operand)
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                for one, other in ((left, right), (right, left)):
+                    if constant(other) in (0.0, 1.0) and not self.soften.is_truth(one):
+                        return self.site.alive(one) and self.is_mask(one)
+                return False
+            case ast.Call() if self.site.operation(node) in ("equal", "not_equal") and len(node.args) == 2:
+                return self.is_exact(ast.Compare(node.args[0], [ast.Eq()], [node.args[1]]))
+        return not self.soften.is_truth(node) and self.site.alive(condition) and self.is_mask(condition)
+
+    def is_mask(self, node: ast.expr) -> bool:
+        """A number that the program compares with exactly 0 or 1 is meant to be one of them, unless it is seen to be
+        something else: the output of a smooth layer or function."""
+        node = self.site.definition(node)
+        if isinstance(node, ast.Subscript):
+            return self.is_mask(node.value)
+        return self.site.activation(node) not in ("sigmoid", "softmax", "tanh", "relu", "linear", "softplus")
+
+    # blending
+
+    def blend(self, gate: str, one: str, other: str) -> str:
+        """`one` where the gate is 1, `other` where it is 0."""
+        if one == other:
+            return one
+        a, b = _number(one), _number(other)
+        if a == 1.0 and b == 0.0:
+            return gate
+        if a == 0.0 and b == 1.0:
+            return joined("1.0 - {g}", g=gate)
+        if b == 0.0:
+            return joined("{g} * {a}", g=gate, a=one)
+        if a == 0.0:
+            return joined("(1.0 - {g}) * {b}", g=gate, b=other)
+        step = _step(one, other)
+        if step is not None:
+            sign, more = step
+            return joined(f"{{b}} {sign} {{g}} * {{more}}", b=other, g=gate, more=more)
+        step = _step(other, one)
+        if step is not None:
+            sign, more = step
+            return joined(f"{{a}} {sign} (1.0 - {{g}}) * {{more}}", a=one, g=gate, more=more)
+        return joined("{g} * {a} + (1.0 - {g}) * {b}", g=gate, a=one, b=other)
+
+    def guarded(self, branch: ast.expr, condition: ast.expr, holds: bool) -> str:
+        """The branch's text, safe to run also where it is not chosen: what the condition compares is replaced there
+        by 1 inside operations that are not defined everywhere."""
+        site = self.site
+        text = site.text(branch)
+        compared = self._compared(condition)
+        risky = [n for n in ast.walk(branch) if isinstance(n, (ast.Call, ast.BinOp)) and self._is_risky(n)]
+        places = []
+        for operation in risky:
+            for inner in ast.walk(operation):
+                if isinstance(inner, ast.expr) and any(ast.unparse(inner) == ast.unparse(c) for c in compared):
+                    places.append(inner)
+        if not places:
+            return text
+        start, _ = site.document.span(branch)
+        hard = self.soften.hard(condition)
+        for place in sorted(set(places), key=lambda p: -site.document.span(p)[0]):
+            a, b = site.document.span(place)
+            template = "tf.where({c}, {x}, tf.ones_like({x}))" if holds else "tf.where({c}, tf.ones_like({x}), {x})"
+            text = text[: a - start] + joined(template, c=hard, x=site.text(place)) + text[b - start :]
+        return text
+
+    def _compared(self, condition: ast.expr) -> list[ast.expr]:
+        node = self.site.definition(condition)
+        found = []
+        for inner in ast.walk(node):
+            sides: list[ast.expr] = []
+            if isinstance(inner, ast.Compare):
+                sides = [inner.left, *inner.comparators]
+            elif isinstance(inner, ast.Call) and self.site.operation(inner) in ("greater", "less", "greater_equal", "less_equal", "equal", "not_equal"):
+                sides = list(inner.args)
+            found += [s for s in sides if not isinstance(s, ast.Constant)]
+        return found
+
+    def _is_risky(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, (ast.Div, ast.Pow)) and not isinstance(node.right, ast.Constant)
+        return self.site.operation(node) in _RISKY
+
+
+def _number(text: str) -> float | None:
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+    if isinstance(node, ast.Call):
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name in ("zeros_like", "zeros") and node.args:
+            return 0.0
+        if name in ("ones_like", "ones") and node.args:
+            return 1.0
+        if name in ("constant", "convert_to_tensor", "float") and node.args:
+            return constant(node.args[0])
+    return constant(node)
+
+
+def _step(longer: str, shorter: str) -> tuple[str, str] | None:
+    """(`+` or `-`, more) where `longer` is `shorter + more`: a residual."""
+    try:
+        node = ast.parse(longer.strip(), mode="eval").body
+        base = ast.dump(ast.parse(shorter.strip(), mode="eval").body)
+    except SyntaxError:
+        return None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        if ast.dump(node.left) == base:
+            return ("+" if isinstance(node.op, ast.Add) else "-"), ast.get_source_segment(longer.strip(), node.right) or ""
+    return None
+
+
+def refuse_other_types(site: Site, *branches: ast.expr) -> None:
+    """Only floats can be weighed."""
+    for branch in branches:
+        if site.dtype(branch) in ("int", "bool") and not isinstance(branch, ast.Constant):
+            raise Unclear(f"`{site.brief(branch)}` is no float, so that it can't be weighed")
+        if isinstance(branch, ast.Constant) and isinstance(branch.value, (str, bytes, type(None))):
+            raise Unclear(f"`{site.brief(branch)}` is no number")
