@@ -27,6 +27,7 @@ from tapefix.flow.values import (
     Instance,
     Kind,
     Layer,
+    Lost,
     Mapping,
     Method,
     Sequence,
@@ -276,11 +277,27 @@ class Expressions(Statements):
         # a weight times a detached state is a layer on a lost input, not a weighing
         weighs = isinstance(op, ast.MatMult) and (isinstance(left.ref, Var) or isinstance(right.ref, Var))
         same = isinstance(op, (ast.Sub, ast.Div))
+        if isinstance(op, ast.Sub):
+            right = self.fraction(left, right)
         value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same)
         value.reduced = (left.reduced or left.kind == Kind.NUMBER) and (right.reduced or right.kind == Kind.NUMBER)
         if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)) and left.dtype == "bool":
             value.dtype = "bool"
         return value
+
+    def fraction(self, whole: Value, rounded: Value) -> Value:
+        """`x - floor(x)`: the slope of a fraction is that of x, nothing is missing."""
+        if not rounded.lost or not whole.near or rounded.live:
+            return rounded
+        named = id(whole) in self.named
+
+        def is_part(lost: Lost) -> bool:
+            if lost.site.how not in (How.ROUNDED, How.INTEGER_CAST) or lost.direct or not whole.near <= lost.past:
+                return False
+            return named or (whole.node is not None and self.text(whole.node) in self.text(lost.site.spot.node))
+
+        kept = frozenset(x for x in rounded.lost if not is_part(x))
+        return rounded if len(kept) == len(rounded.lost) else rounded.with_(lost=kept)
 
     @staticmethod
     def _sure(value: Value) -> bool:
@@ -637,7 +654,7 @@ class Expressions(Statements):
         kind = owner.kind & (NUMERIC | Kind.UNKNOWN | Kind.SHAPE) or Kind.UNKNOWN
         value = Value(
             kind,
-            self.live_of(owner),
+            self.live_in(owner),
             self.lost_of(owner),
             node=node,
             dtype=owner.dtype,

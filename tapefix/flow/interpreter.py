@@ -174,6 +174,10 @@ class Core:
                             found.add(Dep(dep_.source, frozenset({tape}), dep_.spot))
         return frozenset(found)
 
+    def live_in(self, value: Value) -> frozenset[Dep]:
+        """The dependencies of a part: taking it is an operation on a tensor, and none on what may be a container."""
+        return self.whole(value).live if value.kind & Kind.UNKNOWN else self.live_of(value)
+
     def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
         return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), False, self.trail())})
 
@@ -585,7 +589,7 @@ class Statements(Core):
             kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR
         return Value(
             kind,
-            self.live_of(whole),
+            self.live_in(whole),
             self.lost_of(whole),
             dtype=whole.dtype,
             node=node,

@@ -562,6 +562,16 @@ class Library(Calls):
     def tf_TensorArray(self, path: str, given: Arguments, node: ast.AST) -> Value:
         return Value(Kind.OBJECT, ref=TensorArray(), node=node)
 
+    def tf_is_tensor(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        value = given.args[0] if given.args else UNKNOWN
+        if value.kind and not value.kind & ~(Kind.TENSOR | Kind.VARIABLE):
+            return Value(Kind.NUMBER, const=True)
+        if value.kind and not value.kind & ~(Kind.ARRAY | Kind.NUMBER | Kind.CONTAINER):
+            return Value(Kind.NUMBER, const=False)
+        return Value(Kind.NUMBER)
+
+    tf_is_tf_type = tf_is_tensor
+
     def tf_print(self, path: str, given: Arguments, node: ast.AST) -> Value:
         return NONE
 
