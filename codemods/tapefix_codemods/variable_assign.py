@@ -27,6 +27,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.weights import of_a_model
 from tapefix.rewrite.written_in_place import repair
 
 
@@ -35,6 +36,9 @@ class VariableAssign(Codemod):
     name = "variable-assign"
     speaks_for: ClassVar = frozenset({How.VARIABLE_WRITE})
     why = "assign() writes a value into the Variable; the tape does not record where it came from"
+
+    def applies(self, model: Model, cut: Cut) -> bool:
+        return not of_a_model(model, cut)  # TAP207 speaks of the weights of a model
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         return repair(model, cut, self.unsafe)

@@ -1,6 +1,7 @@
 """Computed weights are put into a model by `set_weights` or `assign`.
 
-The numbers are copied; the path from what they were computed from ends there.
+The numbers are copied; the path from what they were computed from ends there: the meta-learner's rates and weights, the
+hypernetwork, the flat vector get no gradient.
 
 Before
 ------
@@ -9,14 +10,14 @@ Before
 
 After
 -----
-    prediction, _ = model.stateless_call(fast, model.non_trainable_variables, x)
-    loss = f(prediction)
+    loss = f(model.stateless_call(fast, model.non_trainable_variables, x)[0])
 
 Fix
 ---
-Unsafe: the model no longer holds the new weights afterwards.
+Safe for `get_weights()` that is only read: `model.weights` are the same values with their history. Unsafe where the
+model is run on computed weights by Keras 3's `stateless_call`: the model itself no longer holds them afterwards.
 
-See https://www.tensorflow.org/guide/autodiff
+See https://keras.io/api/models/model/
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite import weights
 
 
 class WeightsCopied(Codemod):
     code = "TAP207"
     name = "weights-copied"
-    speaks_for: ClassVar = frozenset({How.WEIGHTS_COPIED})
-    why = "get_weights and set_weights copy numbers between Variables"
+    speaks_for: ClassVar = frozenset({How.WEIGHTS_COPIED, How.VARIABLE_WRITE})
+    why = "get_weights, set_weights and assign copy numbers between Variables"
+
+    def applies(self, model: Model, cut: Cut) -> bool:
+        return cut.how is How.WEIGHTS_COPIED or weights.of_a_model(model, cut)
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("run the model on the computed weights by keras.Model.stateless_call, or write its forward pass as a function of the weights")
+        return weights.run_on_computed(model, cut)
