@@ -168,7 +168,10 @@ def _hook_numpy(tf: Any, trace: Trace) -> None:
         if not trace.busy:
             frame = sys._getframe(1)
             name = frame.f_code.co_name
-            if name not in _SHOWN and not _captured(frame):
+            if _captured(frame):
+                if _chooses(trace) and not self.dtype.is_floating:  # tf.cond looks at its predicate this way
+                    trace.exported(self, "truth", True)
+            elif name not in _SHOWN:
                 truth = name in ("__bool__", "__nonzero__")
                 trace.exported(self, "truth" if truth else name, truth and _asked_by_user(trace, frame.f_back))
         return real(self)
@@ -202,8 +205,13 @@ def _asked_by_user(trace: Trace, frame: Any) -> bool:
         frame = frame.f_back
     if frame is not None and trace.code.owns(frame.f_code.co_filename):
         return True
+    return _chooses(trace)
+
+
+def _chooses(trace: Trace) -> bool:
+    """The library call that is running chooses by a value."""
     name = trace.contexts[-1].name.rpartition(".")[2] if trace.contexts else ""
-    return name in ("cond", "cond_v2", "case", "switch_case", "while_loop", "smart_cond", "switch", "any", "all")
+    return name in ("cond", "case", "switch_case", "while_loop", "smart_cond", "switch", "any", "all")
 
 
 def _hook_buffer(tf: Any, trace: Trace) -> None:

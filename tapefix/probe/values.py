@@ -7,6 +7,7 @@ has no identity of its own (small integers, booleans, None, text) cannot be foll
 from __future__ import annotations
 
 import collections
+import re
 import sys
 import types
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
@@ -301,6 +302,7 @@ class Values:
         return False
 
 
+_VERSION = re.compile(r"(_for_tf)?_v2$")
 _PLAIN = frozenset([int, float, str, bool, complex, type(None)])
 
 
@@ -316,9 +318,7 @@ def _operator(function: Any) -> str:
 
 
 def _full_name(function: Any, name: str, receiver: Any) -> str:
-    public = getattr(function, "_tf_api_names", None)  # tf.cond is called cond_for_tf_v2 inside
-    if public:
-        return f"tensorflow.{public[0]}"
+    name = _VERSION.sub("", name)  # tf.cond is called cond_for_tf_v2 inside
     if receiver is not None and not isinstance(receiver, types.ModuleType):
         kind = receiver if isinstance(receiver, type) else type(receiver)
         return f"{kind.__module__}.{kind.__name__}.{name}"
