@@ -5,26 +5,14 @@ from __future__ import annotations
 import ast
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 from tapefix.codemod import Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Buffer, Cut, Model
-from tapefix.flow.values import Kind
-from tapefix.rewrite.accumulators import Plan, SyntaxFacts, plan
+from tapefix.rewrite.accumulators import Plan, plan
 from tapefix.rewrite.accumulators.batched import plan_batched
-from tapefix.rewrite.accumulators.syntax import syntax_of
-
-
-class FlowFacts(SyntaxFacts):
-    """The tree's answers, and the flow model's where the tree does not tell."""
-
-    def __init__(self, model: Model, filename: str):
-        document = model.documents.get(filename, model.document)
-        super().__init__(syntax_of(document))
-        self.model = model
-
-    def is_number(self, node: ast.expr) -> bool:
-        return super().is_number(node) or self.model.kind_of(node) in (Kind.NUMBER, Kind.SHAPE)
+from tapefix.rewrite.flow_facts import FlowFacts
 
 
 def repair(model: Model, cut: Cut, unsafe: bool = False) -> Fix | Refusal:
@@ -40,7 +28,9 @@ def repair(model: Model, cut: Cut, unsafe: bool = False) -> Fix | Refusal:
     filename = buffer.made.filename
     if elsewhere := [u for u in buffer.uses if u.spot.filename != filename]:
         other = elsewhere[0].spot
-        return Refusal(f"it is also used in {other.filename}, line {getattr(other.node, 'lineno', '?')}")
+        makes = f"{Path(filename).name}, line {getattr(buffer.made.node, 'lineno', '?')}, makes"
+        line = getattr(other.node, "lineno", "?")
+        return Refusal(f"{makes} what is also used in {Path(other.filename).name}, line {line}: both change together")
     document = model.documents.get(filename, model.document)
     facts = FlowFacts(model, filename)
     whole = batched(model, document, buffer, facts)

@@ -11,7 +11,8 @@ import functools
 from typing import Protocol
 
 from tapefix.rewrite.accumulators.maker import dtype_name
-from tapefix.rewrite.accumulators.positions import Positions
+from tapefix.rewrite.accumulators.rank_tables import REDUCTIONS, SAME_RANK
+from tapefix.rewrite.accumulators.ranks import Ranks
 from tapefix.rewrite.accumulators.syntax import Loop, dotted
 
 
@@ -21,11 +22,29 @@ class Facts(Protocol):
     def rank(self, node: ast.expr) -> int | None:
         """How many axes the value of an expression has; 0 for a number."""
 
+    def least_rank(self, node: ast.expr) -> int:
+        """How many axes the value has at least."""
+
     def dtype(self, node: ast.expr) -> str | None:
         """The element type of a tensor or array: "float32", "int64", ..."""
 
     def is_number(self, node: ast.expr) -> bool:
         """Whether the value is a Python or NumPy number, never a tensor."""
+
+    def constructor(self, node: ast.expr) -> ast.Call | None:
+        """The call that made what an expression stands for: `layers.Dense(3)` of `self.out`."""
+
+    def calls(self, function: ast.FunctionDef) -> list[ast.Call]:
+        """The calls of a function that are seen."""
+
+    def is_tensor(self, node: ast.expr) -> bool:
+        """Whether the value is surely a tensor."""
+
+    def is_array(self, node: ast.expr) -> bool:
+        """Whether the value is surely a NumPy array."""
+
+    def number(self, node: ast.expr) -> int | None:
+        """The whole number that a size is, the same whenever the program comes by."""
 
     def is_array_index(self, node: ast.expr) -> bool:
         """Whether an index is an array, a list or a mask rather than one position."""
@@ -46,150 +65,11 @@ class Facts(Protocol):
         """Whether the expression can be evaluated again, or later, without any other effect than its value."""
 
 
-_REDUCTIONS = {
-    "reduce_mean", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_logsumexp", "reduce_std",
-    "reduce_variance", "reduce_any", "reduce_all", "reduce_euclidean_norm", "norm",
-}  # fmt: skip
-_SAME_RANK = {
-    "relu", "sigmoid", "tanh", "softmax", "log_softmax", "softplus", "exp", "log", "sqrt", "square", "abs", "negative",
-    "sin", "cos", "elu", "selu", "gelu", "identity", "cast", "stop_gradient", "clip_by_value", "zeros_like",
-    "ones_like",
-    "cumsum", "reverse", "sign", "round", "floor", "convert_to_tensor", "dropout", "leaky_relu", "log1p", "expm1",
-    "sort", "l2_normalize", "erf", "constant", "ensure_shape",
-}  # fmt: skip
-_SHAPED = {"zeros", "ones", "fill", "full", "normal", "uniform", "truncated_normal", "empty"}
 _PURE_CALLS = {"len", "min", "max", "int", "float", "abs", "tuple", "list", "range"}
 
 
-class SyntaxFacts(Positions):
+class SyntaxFacts(Ranks):
     """Answers from the tree of one document."""
-
-    # ranks
-
-    def rank(self, node: ast.expr, depth: int = 8) -> int | None:
-        if depth <= 0:
-            return None
-        match node:
-            case ast.Constant(value=int() | float()):
-                return 0
-            case ast.UnaryOp(operand=operand):
-                return self.rank(operand, depth - 1)
-            case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-                a, b = self.rank(left, depth - 1), self.rank(right, depth - 1)
-                if a is None or b is None:
-                    return None
-                return max(a, b) if min(a, b) >= 2 else max(a + b - 2, 0)
-            case ast.BinOp(left=left, right=right):
-                a, b = self.rank(left, depth - 1), self.rank(right, depth - 1)
-                return max(a, b) if a is not None and b is not None else None
-            case ast.IfExp(body=body, orelse=orelse):
-                a, b = self.rank(body, depth - 1), self.rank(orelse, depth - 1)
-                return a if a == b else None
-            case ast.Subscript():
-                return self._subscript_rank(node, depth)
-            case ast.Call():
-                return self._call_rank(node, depth)
-            case ast.Name():
-                return self._name_rank(node, depth)
-        return None
-
-    def _subscript_rank(self, node: ast.Subscript, depth: int) -> int | None:
-        from tapefix.rewrite.accumulators.access import At, NewAxis, Rest, Span, parse_index
-
-        whole = self.rank(node.value, depth - 1)
-        if whole is None:
-            return None
-        for element in parse_index(node.slice, self.syntax):
-            match element:
-                case At(node=position) if self.is_array_index(position):
-                    return None
-                case At():
-                    whole -= 1
-                case NewAxis():
-                    whole += 1
-                case Span() | Rest():
-                    pass
-                case _:
-                    return None
-        return whole if whole >= 0 else None
-
-    def _call_rank(self, node: ast.Call, depth: int) -> int | None:
-        name = (dotted(node.func) or "").split(".")[-1]
-        first = node.args[0] if node.args else None
-        keywords = {k.arg: k.value for k in node.keywords}
-        if name in _SHAPED:
-            size = keywords.get("shape") or first
-            return len(size.elts) if isinstance(size, ast.List | ast.Tuple) else None
-        if name in ("float", "int", "len"):
-            return 0
-        if first is None or not isinstance(node.func, ast.Attribute):
-            return None
-        if name in ("Variable", "constant", "convert_to_tensor") and isinstance(first, ast.List | ast.Tuple):
-            return _nesting(first)
-        inner = self.rank(first, depth - 1)
-        if name in _SAME_RANK:
-            return inner
-        axis = keywords.get("axis", node.args[1] if len(node.args) > 1 else None)
-        if name in _REDUCTIONS:
-            keep = keywords.get("keepdims")
-            if keep is not None:
-                return inner if isinstance(keep, ast.Constant) and keep.value is True else None
-            if axis is None or (isinstance(axis, ast.Constant) and axis.value is None):
-                return 0
-            if inner is None:
-                return None
-            if isinstance(axis, ast.List | ast.Tuple):
-                return inner - len(axis.elts)
-            return inner - 1
-        if name == "reshape" and len(node.args) > 1 and isinstance(node.args[1], ast.List | ast.Tuple):
-            return len(node.args[1].elts)
-        if name == "einsum" and isinstance(first, ast.Constant):
-            _, arrow, result = str(first.value).partition("->")
-            return len(result.strip()) if arrow and "." not in result else None
-        if name in ("stack", "concat") and isinstance(first, ast.List | ast.Tuple) and first.elts:
-            ranks = {self.rank(e, depth - 1) for e in first.elts} - {None}
-            return ranks.pop() + (name == "stack") if len(ranks) == 1 else None  # type: ignore[operator]
-        if name == "matvec" and len(node.args) > 1:
-            matrix, vector = inner, self.rank(node.args[1], depth - 1)
-            return max(matrix - 1, vector) if matrix is not None and vector is not None else None
-        if name == "expand_dims":
-            return inner + 1 if inner is not None else None
-        if name == "squeeze" and axis is not None:
-            return inner - 1 if inner is not None and not isinstance(axis, ast.List | ast.Tuple) else None
-        return None
-
-    def _name_rank(self, node: ast.Name, depth: int) -> int | None:
-        value = self.last_value(node)
-        if value is not None:
-            return self.rank(value, depth - 1)
-        _, bindings = self.syntax.visible(node.id, node)
-        if len(bindings) != 1:
-            return None
-        parent = self.syntax.parent(bindings[0])
-        if isinstance(parent, ast.For) and parent.target is bindings[0]:
-            if isinstance(parent.iter, ast.Call) and (dotted(parent.iter.func) or "").split(".")[-1] == "range":
-                return 0
-            inner = self.rank(parent.iter, depth - 1)
-            return inner - 1 if inner else None
-        return None
-
-    def last_value(self, node: ast.Name) -> ast.expr | None:
-        """What a name was last bound to before this use, where every way to the use passes that binding."""
-        single = self.dims.single_value(node)
-        if single is not None:
-            return single
-        _, bindings = self.syntax.visible(node.id, node)
-        earlier = [b for b in bindings if self.syntax.before(b, node)]
-        if not earlier:
-            return None
-        assign = self.syntax.parent(earlier[-1])
-        if not (isinstance(assign, ast.Assign) and earlier[-1] in assign.targets):
-            return None
-        block = self.syntax.block(assign)
-        use = self.syntax.statement(node)
-        if use is assign:
-            return None
-        return assign.value if any(self.syntax.inside(use, s) for s in block[block.index(assign) + 1 :]) else None
 
     # types
 
@@ -223,7 +103,7 @@ class SyntaxFacts(Positions):
                     return "float64"
                 if last == "reshape" and isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
                     return self.dtype(func.value, depth - 1)  # `np.linspace(0, 1, 12).reshape(4, 3)`
-                if (last in _SAME_RANK or last in _REDUCTIONS or last == "reshape") and args:
+                if (last in SAME_RANK or last in REDUCTIONS or last == "reshape") and args:
                     return self.dtype(args[0], depth - 1)
             case ast.BinOp(left=left, right=right):
                 a, b = self.dtype(left, depth - 1), self.dtype(right, depth - 1)
@@ -259,6 +139,20 @@ class SyntaxFacts(Positions):
                 value = self.dims.single_value(node)
                 return value is not None and self.is_number(value)
         return False
+
+    def calls(self, function: ast.FunctionDef) -> list[ast.Call]:
+        uses = self.syntax.uses_named(function.name)
+        calls = [above for node in uses if isinstance(above := self.syntax.parent(node), ast.Call)]
+        return [call for call in calls if call.func in uses]
+
+    def is_tensor(self, node: ast.expr) -> bool:
+        return False
+
+    def is_array(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and (dotted(node.func) or "").startswith(("np.", "numpy."))
+
+    def number(self, node: ast.expr) -> int | None:
+        return self.dims.of(node).value
 
     # loops and effects
 
@@ -326,8 +220,8 @@ class SyntaxFacts(Positions):
 
 
 _PURE_TENSOR_CALLS = (
-    _REDUCTIONS
-    | _SAME_RANK
+    REDUCTIONS
+    | SAME_RANK
     | {
         "zeros",
         "ones",
@@ -343,17 +237,6 @@ _PURE_TENSOR_CALLS = (
         "squeeze",
     }
 )
-
-
-def _nesting(node: ast.expr) -> int | None:
-    """The number of axes of a nested list of numbers."""
-    if isinstance(node, ast.List | ast.Tuple):
-        below = {_nesting(e) for e in node.elts}
-        inner = below.pop() if len(below) == 1 else None
-        return inner + 1 if inner is not None else None
-    if isinstance(node, ast.UnaryOp):
-        return _nesting(node.operand)
-    return 0 if isinstance(node, ast.Constant) else None
 
 
 def _last_name(node: ast.expr) -> str:

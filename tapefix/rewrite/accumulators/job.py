@@ -238,6 +238,10 @@ class Job:
             self._same_there(size, at)
         return [self.source(size) for size in self.made.shape[fixed:]]
 
+    def means_the_same(self, node: ast.expr, at: ast.stmt) -> None:
+        """Raises NotProven where an expression of the call that makes the buffer means something else at `at`."""
+        self._same_there(node, at)
+
     def _same_there(self, node: ast.expr, at: ast.stmt) -> None:
         home = self.function_scope(self.made.call)
         for name in names_read(node):

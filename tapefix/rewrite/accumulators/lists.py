@@ -1,7 +1,7 @@
 """Rung 1: the steps go into a list that is stacked when it is complete.
 
-Every slot is written exactly once, in order, and none is read before the end. (A buffer without slots gives
-an empty array; `tf.stack([])` raises.)
+Every slot is written exactly once, in order, and none is read before the end. Where the buffer may have no slots,
+what it is made as stays: `tf.stack([], axis=1)` raises.
 """
 
 from __future__ import annotations
@@ -54,25 +54,10 @@ def append(job: Job, edits: EditSet, write: Write, fill: Filling, name: str) -> 
 def fitted(job: Job, edits: EditSet, write: Write, fill: Filling) -> tuple[str, dict[str, ast.AST | str]]:
     """The written value as a template that has the shape of its slot, or gets it when all are reshaped at the end."""
     assert write.value is not None
-    if value_rank(write.value, job) is None and reshaped_at_the_end(job, fill):
+    if fill.flat and value_rank(write.value, job) is None and job.made.rank == fill.depth:
         return "{value}", {"value": write.value}
     axes = list(range(fill.depth)) if fill.flat else [fill.axis]
     return slot_value(job, edits, write, axes)
-
-
-def reshaped_at_the_end(job: Job, fill: Filling) -> bool:
-    """Whether the stacked list gets the buffer's shape, which takes away leading axes of size one in the slots."""
-    if fill.flat:
-        return True
-    return fill.axis == 0 and job.made.shape is not None and _doubtful(job, fill)
-
-
-def _doubtful(job: Job, fill: Filling) -> bool:
-    slot = job.made.rank - 1 if job.made.rank is not None else None
-    if slot == 0 and job.made.library == "numpy":
-        return False
-    ranks = {value_rank(w.value, job) for w in job.writes if w.value is not None}
-    return ranks != {slot} and ranks <= {None, slot}
 
 
 def stacked(job: Job, edits: EditSet, fill: Filling, name: str) -> str:
@@ -80,7 +65,25 @@ def stacked(job: Job, edits: EditSet, fill: Filling, name: str) -> str:
     tf = job.tf(edits, fill.end)
     steps = f"{name}[::-1]" if fill.backwards else name
     text = f"{tf}.stack({steps})" if fill.axis == 0 else f"{tf}.stack({steps}, axis={fill.axis})"
-    if fill.flat or reshaped_at_the_end(job, fill):
+    if fill.flat:
         text = f"{tf}.reshape({text}, {job.shape_text(edits, fill.end)})"
     cast = wanted_cast(job)
-    return build.expression("{tf}.cast({stack}, {tf}.{dtype})", tf=tf, stack=text, dtype=cast) if cast else text
+    if cast:
+        text = build.expression("{tf}.cast({stack}, {tf}.{dtype})", tf=tf, stack=text, dtype=cast)
+    if fill.axis > 0 and may_be_empty(job, fill.axis):
+        return build.expression("{text} if {name} else {first}", text=text, name=name, first=first_content(job, fill))
+    return text
+
+
+def may_be_empty(job: Job, axis: int) -> bool:
+    """Whether the buffer may have no slots along an axis."""
+    if job.made.shape is None:
+        return True
+    number = job.facts.number(job.made.shape[axis])
+    return number is None or number < 1
+
+
+def first_content(job: Job, fill: Filling) -> str:
+    """What the buffer is made as, said where it is complete. Raises NotProven where it means something else there."""
+    job.means_the_same(job.made.array, fill.end)
+    return job.source(job.made.array)

@@ -16,7 +16,7 @@ from tapefix.rewrite.accumulators.access import At, Element, Read, Span, Write, 
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
 from tapefix.rewrite.accumulators.reads import as_tensor
-from tapefix.rewrite.accumulators.values import holds_floats, slot_value, wanted_cast
+from tapefix.rewrite.accumulators.values import holds_floats, slot_value, speaks_of_other_floats, wanted_cast
 from tapefix.rewrite.build import expression
 from tapefix.rewrite.edits import EditSet
 
@@ -186,7 +186,8 @@ def first_slots(job: Job, edits: EditSet, layout: Layout) -> str:
     if made.content == "full" and made.fill is not None and job.facts.pure(made.fill):
         number = job.source(made.fill)
     scalars = made.rank is not None and made.rank == layout.depth and number is not None
-    if scalars and (made.library == "numpy" or made.dtype == "float32"):
+    plain = made.dtype == "float32" or (made.library == "numpy" and not speaks_of_other_floats(job.document))
+    if scalars and plain:
         assert made.shape is not None
         assert number is not None
         text = expression("[{number}] * {size}", number=number, size=job.source(made.shape[-1]))

@@ -45,10 +45,15 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
     _some_read_follows_a_write(job, uses)
     first = _first_statement(job, uses)
     _nobody_else_writes_in_between(job, scope, first)
-    name = names.fresh(edits, first, text.split(".")[-1].lstrip("_") or "value")
+    base = text.split(".")[-1].lstrip("_") or "value"
+    name = names.fresh(edits, first, f"{base}_value" if base == text else base)
     tf = job.tf(edits, first)
     starts_anew = _starts_anew(uses, first)
-    kept = not (starts_anew and _forgets(job, uses, first)) or _read_elsewhere(job, scope) or bool(job.buffer.escapes)
+    forgets = starts_anew and _forgets(job, uses, first)
+    if not forgets:
+        starts_anew = starts_anew and not job.syntax.loops(first)
+        first = first if starts_anew else _before_its_loops(job, first)
+        _the_next_call_does_not_read_it(job, scope)
     if not starts_anew:
         edits.insert_before(first, f"{name} = {tf}.convert_to_tensor({text})")
     for use in uses:
@@ -56,13 +61,10 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
             _redirect(job, edits, use, first if starts_anew else None, name)
             continue
         template, parts = updated(job, edits, use, name, typed=text)
-        statement = f"{name} = {template}"
-        if kept:
-            statement += f"\n{text}.assign({name})"
-        put(edits, use, statement, parts, name)
+        put(edits, use, f"{name} = {template}\n{text}.assign({name})", parts, name)
     for read in job.later_reads:
         as_tensor(job, edits, read)
-    how = "go on with the tensor that was written; the Variable still gets it" if kept else "collect in a tensor"
+    how = "go on with the tensor that was written; the Variable still gets it"
     return Plan(Applicability.SAFE, (), how, Rung.FUNCTIONAL)
 
 
@@ -133,6 +135,33 @@ def _first_statement(job: Job, uses: list[Write | Read]) -> ast.stmt:
     return min(inside, key=lambda s: job.syntax.order[s])
 
 
+def _before_its_loops(job: Job, first: ast.stmt) -> ast.stmt:
+    """The outermost loop around the first use, so that each pass goes on with what the one before has written."""
+    loops = job.syntax.loops(first)
+    return loops[0] if loops else first
+
+
+def _the_next_call_does_not_read_it(job: Job, scope: Scope) -> None:
+    """No second call of the function that writes the Variable runs in the same tape: it would start from the Variable,
+    where what the first one wrote has no history. Raises NotProven."""
+    if not isinstance(scope, ast.FunctionDef):
+        return
+    for call in job.facts.calls(scope):
+        node: ast.AST = call
+        for above in job.syntax.ancestors(call):
+            if isinstance(above, ast.With) and any("GradientTape" in ast.unparse(i.context_expr) for i in above.items):
+                break
+            repeats = isinstance(above, ast.For | ast.While) and node in above.body
+            if repeats or isinstance(above, ast.ListComp | ast.GeneratorExp | ast.DictComp):
+                raise NotProven(
+                    f"line {job.line(call)} calls the function that writes `{job.name}` again and again, "
+                    "and each call starts from what the one before has written"
+                )
+            if isinstance(above, Function):
+                break
+            node = above
+
+
 def _starts_anew(uses: list[Write | Read], first: ast.stmt) -> bool:
     """Whether the first use is an unconditional write of the whole, so that what was there before does not count."""
     writes = [u for u in uses if isinstance(u, Write) and u.statement is first]
@@ -150,10 +179,6 @@ def _forgets(job: Job, uses: list[Write | Read], first: ast.stmt) -> bool:
             if name.split(".")[-1] not in ("zeros_like", "ones_like", "shape"):
                 return False
     return True
-
-
-def _read_elsewhere(job: Job, scope: Scope) -> bool:
-    return any(job.function_scope(read.use.spot.node) is not scope for read in job.own_reads)
 
 
 def _nobody_else_writes_in_between(job: Job, scope: Scope, first: ast.stmt) -> None:

@@ -130,6 +130,52 @@ class Syntax:
             scope = self.scope(scope) if scope is not self.tree else None
         return None, []
 
+    @functools.cached_property
+    def _functions(self) -> dict[str, list[ast.FunctionDef]]:
+        found: dict[str, list[ast.FunctionDef]] = {}
+        for node in self.order:
+            if isinstance(node, ast.FunctionDef):
+                found.setdefault(node.name, []).append(node)
+        return found
+
+    def functions_named(self, name: str) -> list[ast.FunctionDef]:
+        """The functions and methods of that name."""
+        return self._functions.get(name, [])
+
+    @functools.cached_property
+    def _loads(self) -> dict[str, list[ast.expr]]:
+        found: dict[str, list[ast.expr]] = {}
+        for node in self.order:
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.setdefault(node.id if isinstance(node, ast.Name) else node.attr, []).append(node)
+        return found
+
+    def uses_named(self, name: str) -> list[ast.expr]:
+        """Every read of a name or attribute so called."""
+        return self._loads.get(name, [])
+
+    @functools.cached_property
+    def _attributes_stored(self) -> dict[str, list[ast.Attribute]]:
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in self.order:
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                found.setdefault(node.attr, []).append(node)
+        return found
+
+    def values_of_attribute(self, attr: str, at: ast.AST) -> list[ast.expr | None]:
+        """What is stored into an attribute, in the class around `at` if it stores it, else in the whole document;
+        None for a store that is no plain assignment."""
+        stores = self._attributes_stored.get(attr, [])
+        around = next((a for a in self.ancestors(at) if isinstance(a, ast.ClassDef)), None)
+        own = [s for s in stores if around is not None and self.inside(s, around)]
+        found: list[ast.expr | None] = []
+        for store in own or stores:
+            above = self.parent(store)
+            plain = isinstance(above, ast.Assign) and store in above.targets
+            annotated = isinstance(above, ast.AnnAssign) and above.target is store
+            found.append(above.value if plain or annotated else None)  # type: ignore[union-attr]
+        return found
+
 
 def _binds(node: ast.AST) -> Iterator[str]:
     match node:

@@ -6,10 +6,12 @@ import ast
 
 from tapefix.documents.document import Document
 from tapefix.rewrite import imports
-from tapefix.rewrite.accumulators.access import Write
+from tapefix.rewrite.accumulators.access import Index, Write
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.maker import is_float
 from tapefix.rewrite.accumulators.outcome import NotProven
+from tapefix.rewrite.accumulators.rank_tables import SAME_RANK
+from tapefix.rewrite.accumulators.syntax import dotted
 from tapefix.rewrite.edits import EditSet
 
 
@@ -68,32 +70,126 @@ def slot_value(
     with `numbers_stay` a value that carries no gradient stays a NumPy array.
 
     NumPy and Variables stretch a value of fewer axes and drop leading axes of size one; a value whose number of
-    axes is not known is reshaped, which is right for the second and raises, rather than going wrong, for the first.
+    axes is not known may want either.
     """
     assert write.value is not None
     parts: dict[str, ast.AST | str] = {"value": write.value}
     rank = value_rank(write.value, job)
     made = job.made
     slot = made.rank - len(axes) if made.rank is not None else None
-    if slot == 0 and (made.library == "numpy" or rank == 0):
-        return "{value}", parts  # NumPy takes nothing but a scalar there
-    if rank is not None and rank == slot:
+    numbers = (
+        numbers_stay and made.library == "numpy" and not write.use.carries and not job.facts.is_tensor(write.value)
+    )
+    if slot == 0 and (made.library == "numpy" or rank == 0):  # NumPy takes nothing but a scalar there
+        other = numbers and speaks_of_other_floats(job.document) and made.dtype is not None
+        return (f"{_np(edits, write)}.{made.dtype}({{value}})" if other else "{value}"), parts
+    within = [size for axis, size in enumerate(made.shape or ()) if axis not in axes]
+    if rank is not None and rank == slot and not may_be_stretched(job, write.value, within):
+        if numbers and isinstance(write.value, ast.List | ast.Tuple | ast.Name) and not job.facts.is_array(write.value):
+            dtype = f", {_np(edits, write)}.{made.dtype}" if made.dtype is not None else ""
+            return f"{_np(edits, write)}.asarray({{value}}{dtype})", parts
         return "{value}", parts
     if slot is None:
         return _shaped_like(job, edits, write, axes, parts)
-    tf = job.tf(edits, write.statement)
-    if rank is None and made.library == "numpy" and numbers_stay and not write.use.carries:
-        tf = imports.add_import(edits, "numpy", "np", write.statement)  # numbers: they keep NumPy's own type
-    assert made.shape is not None
-    how = "broadcast_to" if rank is not None and rank < slot else "reshape"
     try:
         job.slot_sizes(0, write.statement)
     except NotProven:
         if not slot_now:
             raise
-        return f"{tf}.{how}({{value}}, {tf}.shape({slot_now}))", parts
-    sizes = ", ".join(job.source(size) for axis, size in enumerate(made.shape) if axis not in axes)
-    return f"{tf}.{how}({{value}}, [{sizes}])", parts
+        return _fitted_like(job, edits, write, rank, slot, slot_now), parts
+    assert made.shape is not None
+    sizes = ", ".join(job.source(size) for size in within)
+    if numbers:  # they keep NumPy's own type
+        dtype = f", {_np(edits, write)}.{made.dtype}" if made.dtype is not None else ""
+        return f"{_np(edits, write)}.full([{sizes}], {{value}}{dtype})", parts
+    tf = job.tf(edits, write.statement)
+    if rank is not None and rank <= slot:
+        return f"{tf}.broadcast_to({{value}}, [{sizes}])", parts
+    if rank is not None or slot == 0 or fills_its_slot(job, write, slot):
+        return f"{tf}.reshape({{value}}, [{sizes}])", parts
+    return f"{tf}.reshape({tf}.broadcast_to({{value}}, [1, {sizes}]), [{sizes}])", parts
+
+
+def _np(edits: EditSet, write: Write) -> str:
+    return imports.add_import(edits, "numpy", "np", write.statement)
+
+
+def _fitted_like(job: Job, edits: EditSet, write: Write, rank: int | None, slot: int, slot_now: str) -> str:
+    """The value in the shape of what the slot holds before."""
+    tf = job.tf(edits, write.statement)
+    if rank is not None and rank <= slot:
+        return f"{tf}.broadcast_to({{value}}, {tf}.shape({slot_now}))"
+    if rank is not None or slot == 0 or fills_its_slot(job, write, slot):
+        return f"{tf}.reshape({{value}}, {tf}.shape({slot_now}))"
+    return f"{tf}.reshape({tf}.broadcast_to({{value}}, {tf}.shape([{slot_now}])), {tf}.shape({slot_now}))"
+
+
+def fills_its_slot(job: Job, write: Write, slot: int) -> bool:
+    """Whether a value whose number of axes is not known has at least those of its slot: it is made by arithmetic from
+    a whole slot of the buffer itself, or from something else of as many axes."""
+    places = {ast.unparse(read.access.node) for read in job.reads if _same_axes(read.access.index, write.access.index)}
+
+    def holds(node: ast.expr) -> bool:
+        match node:
+            case ast.BinOp(left=left, right=right):
+                return holds(left) or holds(right)
+            case ast.UnaryOp(operand=operand):
+                return holds(operand)
+            case ast.Subscript():
+                return ast.unparse(node) in places
+        return False
+
+    assert write.value is not None
+    return holds(write.value) or job.facts.least_rank(write.value) >= slot
+
+
+def may_be_stretched(job: Job, value: ast.expr, sizes: list[ast.expr], depth: int = 3) -> bool:
+    """Whether a value of as many axes as its slot has an axis of size one where the slot has none: `keepdims=True`,
+    `x[:, :1]`, `x[:, None]`, a layer of one unit."""
+    if any(job.dims.of(size).value == 1 for size in sizes):
+        return False
+
+    def one(node: ast.expr | None) -> bool:
+        return node is not None and job.dims.of(node).value == 1
+
+    match value:
+        case ast.BinOp(op=ast.MatMult(), right=right):
+            return may_be_stretched(job, right, sizes, depth)
+        case ast.BinOp(left=left, right=right):
+            operands = [o for o in (left, right) if job.facts.rank(o) == len(sizes)]
+            return bool(operands) and all(may_be_stretched(job, o, sizes, depth) for o in operands)
+        case ast.UnaryOp(operand=operand):
+            return may_be_stretched(job, operand, sizes, depth)
+        case ast.Subscript(slice=index):
+            elements = index.elts if isinstance(index, ast.Tuple) else [index]
+            return any(
+                (isinstance(e, ast.Constant) and e.value is None)
+                or (isinstance(e, ast.Attribute) and e.attr == "newaxis")
+                or (isinstance(e, ast.Slice) and e.step is None and e.lower is None and one(e.upper))
+                for e in elements
+            )
+        case ast.Name() if depth:
+            last = getattr(job.facts, "last_value", lambda _: None)(value)
+            return last is not None and may_be_stretched(job, last, sizes, depth - 1)
+        case ast.Call(func=func, args=args, keywords=keywords):
+            if any(k.arg == "keepdims" and isinstance(k.value, ast.Constant) and k.value.value for k in keywords):
+                return True
+            name = (dotted(func) or "").split(".")[-1]
+            if name == "expand_dims":
+                return True
+            if name == "reshape" and len(args) > 1 and isinstance(args[1], ast.List | ast.Tuple):
+                return any(one(size) for size in args[1].elts)
+            made = job.facts.constructor(func)
+            if made is not None and (dotted(made.func) or "").endswith("Dense"):
+                units = made.args[0] if made.args else next((k.value for k in made.keywords if k.arg == "units"), None)
+                return one(units)
+            if args and name in SAME_RANK:
+                return may_be_stretched(job, args[0], sizes, depth)
+    return False
+
+
+def _same_axes(a: Index, b: Index) -> bool:
+    return [type(e) for e in a] == [type(e) for e in b]
 
 
 def _shaped_like(
