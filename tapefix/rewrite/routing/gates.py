@@ -24,7 +24,9 @@ class Gates:
         site = self.site
         at = at if at is not None else condition
         soft = self.soften.truth(condition)
-        if site.soft or self.is_exact(condition):
+        if self.is_exact(condition):
+            return soft
+        if site.soft:
             return site.name_for(soft, at, "gate")
         name = site.name_for(soft, at, "soft")
         hard = self.soften.hard(condition)
@@ -60,6 +62,9 @@ class Gates:
         """`one` where the gate is 1, `other` where it is 0."""
         if one == other:
             return one
+        left = _complement(gate)
+        if left is not None and _number(one) is None:
+            return self.blend(left, other, one)
         a, b = _number(one), _number(other)
         if a == 1.0 and b == 0.0:
             return gate
@@ -69,6 +74,8 @@ class Gates:
             return joined("{g} * {a}", g=gate, a=one)
         if a == 0.0:
             return joined("(1.0 - {g}) * {b}", g=gate, b=other)
+        if a is not None and b is not None:
+            return joined(f"{b} + {{g}} * {a - b}" if a > b else f"{b} - {{g}} * {b - a}", g=gate)
         step = _step(one, other)
         if step is not None:
             sign, more = step
@@ -133,6 +140,14 @@ def _number(text: str) -> float | None:
         if name in ("constant", "convert_to_tensor", "float") and node.args:
             return constant(node.args[0])
     return constant(node)
+
+
+def _complement(gate: str) -> str | None:
+    """x of `1.0 - x`."""
+    node = ast.parse(gate.strip(), mode="eval").body
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and constant(node.left) == 1.0:
+        return ast.get_source_segment(gate.strip(), node.right)
+    return None
 
 
 def _step(longer: str, shorter: str) -> tuple[str, str] | None:

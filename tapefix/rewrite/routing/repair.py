@@ -36,8 +36,13 @@ def made_straight_through(model: Model, cut: Cut, threshold: str, what: str, alt
         return Refusal("the place is no expression")
 
     def rewrite() -> tuple[str, tuple[str, ...]]:
+        from tapefix.rewrite.routing.selection import weigh_rows
+
         soften = Soften(site)
         for end in Sinks(soften).of(node):
+            if isinstance(end, ast.Subscript) or site.operation(end) == "boolean_mask":
+                weigh_rows(site, soften, end)
+                continue
             soft = soften.number(end)
             site.straight_through(end, _typed(site, end, soft))
         return message(site, what, alternatives)

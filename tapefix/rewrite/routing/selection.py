@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+from dataclasses import replace
 
 from tapefix.codemod import Fix, Refusal
-from tapefix.flow import Cut, Model
+from tapefix.flow import Cut, How, Model
 from tapefix.rewrite.routing.conditions import constant
 from tapefix.rewrite.routing.gates import HUGE, Gates, refuse_other_types
 from tapefix.rewrite.routing.numbers import GATHERS, Soften
@@ -26,15 +28,41 @@ def repair_selection(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
             raise Unclear("the place is no expression")
         soften = Soften(site)
         operation = site.operation(node)
-        if operation in _WHERE and isinstance(node, ast.Call) and len(node.args) + len(node.keywords) == 3:
-            where(site, soften, node)
+        if is_where(site, node):
+            for sibling in siblings(model, cut, site):
+                where(site, soften, sibling)
         elif isinstance(node, ast.Call) and operation in GATHERS and _has_neighbours(soften, node):
             site.straight_through(node, soften.number(node))
         else:
             weigh_rows(site, soften, node)
         return message(site, "a sigmoid of what is compared", _ALTERNATIVES)
 
-    return attempt(site, rewrite)
+    outcome = attempt(site, rewrite)
+    if isinstance(outcome, Fix) and is_where(site, node):
+        first = siblings(model, cut, site)[0]
+        key = f"{site.document.filename}:{first.lineno}:{first.col_offset}"
+        return replace(outcome, group=hashlib.sha256(key.encode()).hexdigest()[:12])
+    return outcome
+
+
+def is_where(site: Site, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and site.operation(node) in _WHERE and len(node.args) + len(node.keywords) == 3
+
+
+def siblings(model: Model, cut: Cut, site: Site) -> list[ast.Call]:
+    """The selections of one function by the same weights: once one of them carries the gradient, the others are only
+    incomplete. One inside another is rewritten with it."""
+    names = {origin.name for origin in cut.origins}
+    found: list[ast.Call] = []
+    for other in model.of(How.SELECTION):
+        node = other.spot.node
+        if other is not cut and (
+            other.spot.function is not cut.spot.function or not names & {o.name for o in other.origins}
+        ):
+            continue
+        if isinstance(node, ast.Call) and is_where(site, node) and node in site.syntax.order:
+            found.append(node)
+    return [n for n in found if not any(n is not o and site.syntax.inside(n, o) for o in found)]
 
 
 def _has_neighbours(soften: Soften, node: ast.Call) -> bool:
@@ -63,18 +91,26 @@ def where(site: Site, soften: Soften, node: ast.Call) -> None:
     if not site.alive(one) and not site.alive(other):
         soft = soften.truth(condition)
         gate = site.name_for(soft, condition, "soft")
-        blended = gates.blend(gate, site.text(one), site.text(other))
+        blended = gates.blend(gate, _soft_branch(soften, one), _soft_branch(soften, other))
         site.straight_through(node, blended)
         return
+    for branch in (one, other):
+        if is_where(site, branch) and isinstance(branch, ast.Call) and site.trained(branch.args[0]):
+            where(site, soften, branch)
     gate = gates.gate(condition)
     text = gates.blend(gate, gates.guarded(one, condition, True), gates.guarded(other, condition, False))
     site.edits.replace(node, site.local(text, node))
 
 
+def _soft_branch(soften: Soften, node: ast.expr) -> str:
+    return soften.number(node) if soften.hardened(node) else soften.site.text(node)
+
+
 def detach(site: Site, condition: ast.expr) -> None:
     """Say that the hard choice itself is meant to be without a gradient, now that a weight beside it has one."""
     if site.direct(condition):
-        site.edits.rewrite(condition, site.local_template("tf.stop_gradient({it})", condition), it=condition)
+        name = site.name_for(joined("tf.stop_gradient({c})", c=site.text(condition)), condition, "chosen")
+        site.edits.replace(condition, site.local(name, condition))
 
 
 def _is_huge(site: Site, node: ast.expr) -> bool:
@@ -96,19 +132,20 @@ def _is_huge(site: Site, node: ast.expr) -> bool:
 def weigh_rows(site: Site, soften: Soften, node: ast.expr) -> None:
     """Rows picked by a mask or by positions keep their values and get a weight of one that has a gradient."""
     weights, values = _weights(site, soften, node)
+    if isinstance(node, ast.Call) and "scatter" in site.operation(node):
+        node = values  # what is put there is weighed, not what it is put into
     if site.dtype(node) in ("int", "bool"):
         raise Unclear(f"`{site.brief(node)}` picks whole numbers, which take no weight")
     if not site.free(node):
         raise Unclear("the rows are picked inside an expression that has no place for the weights")
     weights = site.name_for(weights, node, "weight")
-    rows, of_weights = site.facts.rank(values), None
-    one = joined("1.0 + ({w} - tf.stop_gradient({w}))", w=weights)
-    rank = rows
-    if rank == 1 or (rank is not None and of_weights == rank):
+    if site.facts.rank(values) == 1:
+        one = joined("1.0 + ({w} - tf.stop_gradient({w}))", w=weights)
         site.edits.rewrite(node, site.local_template(f"{{it}} * ({one})", node), it=node)
         return
     name = site.name_for(site.text(node), node, "picked")
-    shaped = joined("tf.reshape({w}, tf.concat([tf.shape({w}), tf.ones([len({x}.shape) - len({w}.shape)], tf.int32)], 0))", w=weights, x=name)
+    # a mask or a list of positions picks along one axis: the weights have that axis alone
+    shaped = joined("tf.reshape({w}, [-1] + [1] * (len({x}.shape) - 1))", w=weights, x=name)
     weights = site.name_for(shaped, node, "weight")
     one = joined("1.0 + ({w} - tf.stop_gradient({w}))", w=weights)
     site.edits.replace(node, site.local(joined("{x} * ({one})", x=name, one=one), node))
@@ -118,9 +155,12 @@ def _weights(site: Site, soften: Soften, node: ast.expr) -> tuple[str, ast.expr]
     """The picked rows' own weights, by the same pick, and what the rows are picked of."""
     if isinstance(node, ast.Subscript):
         mask = node.slice
-        detach(site, mask)
         soft = site.name_for(soften.truth(mask), mask if isinstance(mask, ast.expr) else node, "soft")
-        return joined("tf.boolean_mask({s}, {m})", s=soft, m=soften.hard(mask)), node.value
+        hard = soften.hard(mask)
+        detach(site, mask)
+        if not isinstance(mask, ast.Name):
+            hard = site.text(mask)
+        return joined("tf.boolean_mask({s}, {m})", s=soft, m=hard), node.value
     operation = site.operation(node)
     if not isinstance(node, ast.Call):
         raise Unclear("it is no selection that takes weights")
@@ -137,6 +177,8 @@ def _weights(site: Site, soften: Soften, node: ast.expr) -> tuple[str, ast.expr]
         indices = site.argument(node, 1, "indices")
         if operation == "scatter_nd":
             indices, values = site.argument(node, 0, "indices"), site.argument(node, 1, "updates")
+        elif "scatter" in operation:
+            values = site.argument(node, 2, "updates")
         condition = positions(site, indices) if indices is not None else None
         if values is None or indices is None or condition is None:
             raise Unclear(f"how `{site.brief(node)}` picks its rows can't be followed")

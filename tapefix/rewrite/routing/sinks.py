@@ -47,6 +47,8 @@ class Sinks:
 
     def is_end(self, node: ast.expr) -> bool:
         """Whether the expression is a number made of the value."""
+        if isinstance(node, ast.Subscript):
+            return self.soften.is_truth(node.slice) and not self.soften.is_truth(node)
         if not isinstance(node, ast.Call):
             return False
         operation = self.site.operation(node)
@@ -55,7 +57,7 @@ class Sinks:
         if operation == "count_nonzero":
             return False
         return (
-            operation in GATHERS | ROUNDING | {"one_hot", "where", "sign", "bincount", "confusion_matrix"}
+            operation in GATHERS | ROUNDING | {"one_hot", "where", "sign", "bincount", "confusion_matrix", "boolean_mask"}
             or self.soften._is_embedding(node)
         )
 
@@ -67,7 +69,7 @@ class Sinks:
         match parent:
             case ast.Call() if parent.func is not node:
                 operation = site.operation(parent)
-                if operation in _ON | CASTS | GATHERS | {"one_hot", "where", "count_nonzero", "bincount", "confusion_matrix"}:
+                if operation in _ON | CASTS | GATHERS | {"boolean_mask", "one_hot", "where", "count_nonzero", "bincount", "confusion_matrix"}:
                     return [parent]
                 if self.soften._is_embedding(parent):
                     return [parent]
@@ -82,6 +84,8 @@ class Sinks:
                 return [parent]
             case ast.Assign(targets=[ast.Name(id=name)]):
                 return list(site.uses(parent, parent.value, name))
+            case ast.Subscript() if self.soften.is_truth(node):
+                return [parent]
             case ast.Subscript():
                 raise Unclear("it is an index in brackets")
             case ast.Return():

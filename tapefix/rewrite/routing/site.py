@@ -37,6 +37,8 @@ class Site:
         self.facts = SyntaxFacts(self.syntax)
         self.edits = EditSet(document)
         self.named: dict[str, str] = {}
+        self.captured: ast.AST | None = None  # a statement that will be replaced as a whole ...
+        self.prelude: list[str] = []  # ... and the statements that go before what replaces it
 
     @property
     def soft(self) -> bool:
@@ -44,7 +46,8 @@ class Site:
         return self.threshold == "soft"
 
     def text(self, node: ast.AST) -> str:
-        return self.document.source(node)
+        """The node's source, with what was rewritten inside it already."""
+        return self.edits.source(node)
 
     def local(self, text: str, at: ast.AST, *, statement: bool = False) -> str:
         """Code that says `tf.`, said as the document says it there."""
@@ -249,12 +252,17 @@ class Site:
                 return False
             if isinstance(above, ast.BoolOp) and child is not above.values[0]:
                 return False
+            if isinstance(above, ast.stmt) and self.is_captured(node):
+                return True
             if isinstance(above, ast.stmt):
                 if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                     return False
                 return not self.edits.layout.is_elif(above)
             child = above
         return False
+
+    def is_captured(self, node: ast.AST) -> bool:
+        return self.captured is not None and self.syntax.inside(node, self.captured)
 
     def cheap(self, node: ast.AST) -> bool:
         return all(
@@ -310,6 +318,9 @@ class Site:
 
     def put_before(self, at: ast.AST, name: str, text: str) -> None:
         statement = self.syntax.statement(at)
+        if self.is_captured(at):
+            self.prelude.append(f"{name} = {text}\n")
+            return
         self.edits.insert_before(statement, f"{name} = {self.local(text, statement)}\n")
 
     def straight_through(self, node: ast.expr, soft: str, hard: str | None = None, base: str = "soft") -> None:
