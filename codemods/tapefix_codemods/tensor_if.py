@@ -28,6 +28,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.merge import repair_if
 
 
 class TensorIf(Codemod):
@@ -37,4 +38,4 @@ class TensorIf(Codemod):
     why = "a Python `if` uses the value only to choose; the choice has no gradient"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the branches can't be merged")
+        return repair_if(model, cut, self.threshold)

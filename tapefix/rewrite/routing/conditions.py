@@ -59,11 +59,11 @@ class Conditions:
             return self.as_number(node)
         match node:
             case ast.Name():
+                if site.alive(node) and not self.is_truth(node):
+                    return site.text(node)  # a number used as a truth value: 0 or 1
                 value = site.definition(node)
                 if value is not node:
                     return self.truth(value)
-                if site.alive(node):
-                    return site.text(node)  # a number used as a truth value: 0 or 1
             case ast.Compare():
                 return self._compared(node)
             case ast.BoolOp(values=values):
@@ -181,10 +181,10 @@ class Conditions:
                     depth=depth,
                 )
                 return agree if equal else joined("1.0 - {p}", p=agree)
-            constant = constant(other)
-            if constant is not None and float(constant) in (0.0, 1.0):
+            number = constant(other)
+            if number in (0.0, 1.0):
                 soft = self.truth(one) if self.is_truth(one) else self.number(one)
-                return soft if (float(constant) == 1.0) == equal else joined("1.0 - {p}", p=soft)
+                return soft if (number == 1.0) == equal else joined("1.0 - {p}", p=soft)
         best = self._winner(left, right)
         if best:
             return best if equal else joined("1.0 - {p}", p=best)

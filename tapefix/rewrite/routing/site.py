@@ -37,8 +37,8 @@ class Site:
         self.facts = SyntaxFacts(self.syntax)
         self.edits = EditSet(document)
         self.named: dict[str, str] = {}
-        self.captured: ast.AST | None = None  # a statement that will be replaced as a whole ...
-        self.prelude: list[str] = []  # ... and the statements that go before what replaces it
+        self.captured: list[ast.stmt] = []  # statements that will be replaced as a whole ...
+        self.prelude: list[str] = []  # ... and the lines that go before what replaces them
 
     @property
     def soft(self) -> bool:
@@ -262,7 +262,7 @@ class Site:
         return False
 
     def is_captured(self, node: ast.AST) -> bool:
-        return self.captured is not None and self.syntax.inside(node, self.captured)
+        return any(self.syntax.inside(node, statement) for statement in self.captured)
 
     def cheap(self, node: ast.AST) -> bool:
         return all(
