@@ -26,10 +26,12 @@ See https://www.tensorflow.org/guide/autodiff
 
 from __future__ import annotations
 
+import ast
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.flow.values import Function
 from tapefix.rewrite.into_tape import handed_over, moved
 from tapefix.rewrite.tape_block import Block, block_of, widened
 
@@ -39,6 +41,9 @@ class ForwardOutsideTape(Codemod):
     name = "forward-outside-tape"
     speaks_for: ClassVar = frozenset({How.OUTSIDE_TAPE})
     why = "the tape records what runs inside its block"
+
+    def applies(self, model: Model, cut: Cut) -> bool:
+        return not _only_makes_a_generator(model, cut)
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         block = block_of(model, cut)
@@ -56,3 +61,13 @@ class ForwardOutsideTape(Codemod):
 
 def _same(one: Block | Refusal, other: Block) -> bool:
     return isinstance(one, Block) and one.statement is other.statement
+
+
+def _only_makes_a_generator(model: Model, cut: Cut) -> bool:
+    """Whether the statement calls a generator function: its body runs where the generator is consumed."""
+    for node in ast.walk(cut.spot.node):
+        value = model.value_of(node.func) if isinstance(node, ast.Call) else None
+        for ref in value.refs if value is not None else []:
+            if isinstance(ref, Function) and any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(ref.node)):
+                return True
+    return False

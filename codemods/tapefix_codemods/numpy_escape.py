@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tapefix.codemod import Codemod, Fix, Refusal
-from tapefix.flow import Cut, How, Model
+from tapefix.codemod import Codemod, Finding, Fix, Refusal
+from tapefix.flow import Cut, How, Misuse, Model
 from tapefix.rewrite.leaving import before_the_tape, escapes
 
 
@@ -37,3 +37,10 @@ class NumpyEscape(Codemod):
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         return escapes.kept(model, cut)
+
+    def mend(self, model: Model, misuse: Misuse) -> Finding | None:
+        if misuse.name != "item":
+            return None
+        document = model.document_of(misuse.spot)
+        outcome = escapes.masked(document, misuse.spot.node)
+        return Finding(self.code, self.name, misuse.message, self.why, document.place(misuse.spot.node), outcome)

@@ -46,7 +46,9 @@ class NumpyFunction(Codemod):
         if isinstance(node, ast.BinOp) and misuse.name == "complex":
             left = model.value_of(node.left)
             real = node.right if left is not None and isinstance(left.const, complex) else node.left
-            template = "tf.complex({x}, tf.zeros_like({x}))" if isinstance(real, ast.Name) else "tf.cast({x}, tf.complex64)"
+            template = (
+                "tf.complex({x}, tf.zeros_like({x}))" if isinstance(real, ast.Name) else "tf.cast({x}, tf.complex64)"
+            )
             outcome = replaced(document, real, template, "make the tensor complex", x=real)
             return Finding(self.code, self.name, misuse.message, self.why, document.place(node), outcome)
         if not isinstance(node, ast.Attribute):

@@ -19,11 +19,12 @@ See https://www.tensorflow.org/guide/autodiff
 
 from __future__ import annotations
 
+import ast
 from typing import ClassVar
 
-from tapefix.codemod import Codemod, Fix, Refusal
-from tapefix.flow import Cut, How, Model
-from tapefix.rewrite.leaving import before_the_tape, numbers
+from tapefix.codemod import Codemod, Finding, Fix, Refusal
+from tapefix.flow import Cut, How, Misuse, Model
+from tapefix.rewrite.leaving import before_the_tape, numbers, replaced
 
 
 class PythonNumber(Codemod):
@@ -37,3 +38,11 @@ class PythonNumber(Codemod):
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         return numbers.kept(model, cut)
+
+    def mend(self, model: Model, misuse: Misuse) -> Finding | None:
+        call = misuse.spot.node
+        if misuse.name != "round" or not isinstance(call, ast.Call) or not call.args:
+            return None
+        document = model.document_of(misuse.spot)
+        outcome = replaced(document, call.args[0], "float({x})", "round the number", x=call.args[0])
+        return Finding(self.code, self.name, misuse.message, self.why, document.place(call), outcome)

@@ -516,6 +516,8 @@ class Calls(Expressions):
         if kind & Kind.TENSOR and kind & Kind.NUMBER:
             kind &= ~Kind.NUMBER
         if name == "round":
+            if kind == Kind.TENSOR:
+                self.misuse(node, "round")
             return Value(kind, lost=self.cut(How.ROUNDED, node, values, "round()"))
         result = self.carry(node, items, kind)
         result.reduced = all(i.reduced or i.kind == Kind.NUMBER for i in items)

@@ -640,6 +640,9 @@ class Statements(Core):
                 self.log_mutation(ref, value)
         self.note(target, value)
 
+    def misuse(self, node: ast.AST, name: str) -> None:
+        raise NotImplementedError
+
     def assign_item(self, target: ast.Subscript, value: Value) -> None:
         owner = self.eval_place(target.value)
         if owner.kind == Kind.ARRAY and owner.ref is None and isinstance(target.value, ast.Name):
@@ -647,6 +650,8 @@ class Statements(Core):
             owner = owner.with_(ref=Array(Buffer("numpy", self.spot(owner.node or target.value)), owner.lost))
             self.scope.bind(target.value.id, owner)
         index = self.eval_index(target.slice)
+        if owner.kind in (Kind.TENSOR, Kind.VARIABLE) and not owner.refs:
+            self.misuse(target, "item")
         for ref in owner.refs:
             if isinstance(ref, Array):
                 self.write_array(ref, target.value, value, self.statement, index)

@@ -138,6 +138,8 @@ class Library(Calls):
             return Value(Kind.ARRAY)
         if name.startswith("operator."):
             return self.carry(node, given.all, join_all(given.all).kind if given.all else Kind.UNKNOWN)
+        if name in ("json.dump", "json.dumps") and given.args and self.whole(given.args[0]).kind & Kind.TENSOR:
+            self.misuse(node, "json")
         if name.startswith(("os.", "sys.", "time.", "logging.", "argparse.", "json.", "re.", "pathlib.", "warnings.")):
             return Value(Kind.NUMBER) if name.startswith(("os.", "time.", "re.")) else Value(Kind.OBJECT | Kind.UNKNOWN)
         return self.call_unknown(UNKNOWN, given, node)

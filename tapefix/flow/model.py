@@ -12,6 +12,13 @@ from tapefix.flow.unused import Unused, unused
 from tapefix.flow.values import Api, Kind, Value, flat
 
 
+_WANTS_NUMBERS = {
+    "item": "a tensor's elements cannot be assigned",
+    "round": "round() takes no tensor",
+    "json": "a tensor cannot be written as JSON",
+}
+
+
 @dataclass(frozen=True)
 class Misuse:
     """Something only an array has is asked of a tensor, so that the program raises there."""
@@ -27,6 +34,8 @@ class Misuse:
             return "tf.constant takes no list of tensors"
         if self.name == "retyped":
             return "a tensor keeps its type; tf.cast gives it another"
+        if self.name in _WANTS_NUMBERS:
+            return _WANTS_NUMBERS[self.name]
         return f"a tensor has no `.{self.name}`"
 
 
