@@ -62,7 +62,7 @@ class Gates:
         """`one` where the gate is 1, `other` where it is 0."""
         if one == other:
             return one
-        left = _complement(gate)
+        left = complement(gate)
         if left is not None and _number(one) is None:
             return self.blend(left, other, one)
         a, b = _number(one), _number(other)
@@ -142,7 +142,7 @@ def _number(text: str) -> float | None:
     return constant(node)
 
 
-def _complement(gate: str) -> str | None:
+def complement(gate: str) -> str | None:
     """x of `1.0 - x`."""
     node = ast.parse(gate.strip(), mode="eval").body
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and constant(node.left) == 1.0:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from tapefix.codemod import Fix, Refusal
-from tapefix.flow import Cut, Model
+from tapefix.documents.document import Document, Edit
+from tapefix.flow import Cut, Model, understand
+from tapefix.rewrite import imports
+from tapefix.rewrite.build import BadTemplate
+from tapefix.rewrite.edits import EditConflict
+from tapefix.rewrite.routing.batch import Batch
 from tapefix.rewrite.routing.branches import Branches, Outcome
 from tapefix.rewrite.routing.cond_call import ALTERNATIVES
 from tapefix.rewrite.routing.repair import attempt, message
@@ -31,7 +37,45 @@ def repair_if(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
             return "run both branches and select between their values", ("weigh both by a mask of 0 and 1",)
         return message(site, "a sigmoid of the test, as a gate between the branches", ALTERNATIVES)
 
-    return attempt(site, rewrite)
+    outcome = attempt(site, rewrite)
+    return whole_batch(site, cut, outcome) if isinstance(outcome, Fix) else outcome
+
+
+def whole_batch(site: Site, cut: Cut, fix: Fix) -> Fix:
+    """The fix with the loop over samples around the `if` said for the whole batch at once, where that is sure."""
+    loops = [loop for loop in site.syntax.loops(cut.spot.node) if isinstance(loop, ast.For)]
+    if not loops:
+        return fix
+    order = [n for n in ast.walk(site.document.tree) if isinstance(n, ast.For)]
+    order.sort(key=lambda n: (n.lineno, n.col_offset))
+    straight = site.document.apply(fix.edits)
+    again = sorted((n for n in ast.walk(straight.tree) if isinstance(n, ast.For)), key=lambda n: (n.lineno, n.col_offset))
+    if len(again) != len(order):
+        return fix
+    model = understand(straight)
+    second = Site(model, straight, site.threshold)
+    try:
+        Batch(model, second, again[order.index(loops[-1])]).rewrite()
+        imports.remove_unused(second.edits)
+        done = second.edits.apply()
+    except (Unclear, EditConflict, BadTemplate) as reason:
+        return replace(fix, message=f"{fix.message}; sample by sample ({reason})")
+    return replace(
+        fix,
+        edits=(_difference(site.document, done.text),),
+        message=f"{fix.message}; for the whole batch at once",
+        alternatives=(*fix.alternatives, "the same in the loop over the samples"),
+    )
+
+
+def _difference(document: Document, new: str) -> Edit:
+    old, head, tail = document.text, 0, 0
+    shortest = min(len(old), len(new))
+    while head < shortest and old[head] == new[head]:
+        head += 1
+    while tail < shortest - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return Edit(document.filename, head, len(old) - tail, new[head : len(new) - tail])
 
 
 def ternary(branches: Branches, node: ast.IfExp) -> None:
