@@ -78,6 +78,7 @@ class Write:
     call: ast.Call | None = None
     rebinds: bool = False  # `v = v[i].assign(x)`: the result is bound to the buffer's own name
     result: ast.Call | None = None  # `y = v.assign(x)`, `return v.assign(x)`: the write, where its result is used
+    shared: bool = False  # `a[i, j] = a[j, i] = x`: the statement has other targets
 
     @property
     def statement(self) -> ast.stmt:
@@ -137,9 +138,9 @@ def uses_of(buffer: Buffer, syntax: Syntax) -> list[Write | Read | Unknown]:
 def _writes(use: Use, syntax: Syntax) -> bool:
     """Whether the syntax around a use is a write, whatever role it was given."""
     access = access_at(use.spot.node, syntax)
-    if isinstance(getattr(access.node, "ctx", None), ast.Store):
-        return isinstance(access.node, ast.Subscript)
     parent = syntax.parent(access.node)
+    if isinstance(getattr(access.node, "ctx", None), ast.Store):
+        return isinstance(access.node, ast.Subscript) or isinstance(parent, ast.AugAssign)
     grand = syntax.parent(parent) if parent is not None else None
     if isinstance(parent, ast.Attribute) and isinstance(grand, ast.Call) and grand.func is parent:
         return parent.attr in ("assign", "assign_add", "assign_sub", "fill") or parent.attr in _SCATTERS
@@ -149,9 +150,13 @@ def _writes(use: Use, syntax: Syntax) -> bool:
 def _write(use: Use, syntax: Syntax) -> Write | Unknown:
     access = access_at(use.spot.node, syntax)
     parent = syntax.parent(access.node)
+    if (reason := _view(use.spot.node)) is not None:
+        return Unknown(use, reason)
     match parent:
         case ast.Assign(targets=[target], value=value) if target is access.node:
             return Write(use, "whole" if access.whole else "item", "set", access, value)
+        case ast.Assign(targets=targets, value=value) if access.node in targets and not access.whole:
+            return Write(use, "item", "set", access, value, shared=True)
         case ast.Assign():
             return Unknown(use, "it is written together with other targets")
         case ast.AugAssign(op=op, value=value) if type(op) in _AUGMENTED:
@@ -163,6 +168,16 @@ def _write(use: Use, syntax: Syntax) -> Write | Unknown:
             assert isinstance(call, ast.Call)
             return _method(use, access, name, call, syntax)
     return Unknown(use, "it is written by an unpacking or a loop target")
+
+
+def _view(node: ast.AST) -> str | None:
+    """Why what is written is another view of the buffer, if it is: `a.T[i] = x`, `a.reshape(-1)[k] = x`."""
+    if isinstance(node, ast.Call) or (isinstance(node, ast.Attribute) and node.attr in _VIEWS):
+        return f"it is written through `{ast.unparse(node)}`"
+    return None
+
+
+_VIEWS = ("T", "flat", "real", "imag", "data", "mT")
 
 
 def _method(use: Use, access: Access, name: str, call: ast.Call, syntax: Syntax) -> Write | Unknown:

@@ -63,6 +63,8 @@ def plan_functional(job: Job, edits: EditSet) -> Plan:
 
 def put(edits: EditSet, write: Write, statements: str, parts: dict[str, ast.AST | str], result: str) -> None:
     """Puts statements in a write's place; a statement that uses the write's result follows and uses `result`."""
+    if write.shared:
+        raise NotProven(f"line {write.statement.lineno} writes two places at once")
     if write.result is None:
         edits.rewrite_statement(write.statement, statements, **parts)
         return
@@ -146,6 +148,9 @@ def _is_global(job: Job, node: ast.Name) -> bool:
 
 def returns_its_argument(job: Job, edits: EditSet, helper: ast.FunctionDef, reads: list[Read]) -> None:
     """Lets a function that fills an argument return it, and its callers bind the result. Raises NotProven."""
+    if all(guards.given_back(job, read) is not None for read in reads):
+        _every_caller_hands_it(job, helper, reads)
+        return
     calls = [c for c in ast.walk(job.syntax.tree) if isinstance(c, ast.Call) and _called(c) == helper.name]
     handed = {job.syntax.statement(read.use.spot.node): read for read in reads}
     names = {ast.unparse(u.use.spot.node) for u in job.own_uses if job.function_scope(u.use.spot.node) is helper}
@@ -165,6 +170,13 @@ def returns_its_argument(job: Job, edits: EditSet, helper: ast.FunctionDef, read
     edits.insert_after(helper.body[-1], f"return {name}")
     for statement, read in handed.items():
         edits.replace_statement(statement, f"{job.source(read.use.spot.node)} = {job.source(statement)}")
+
+
+def _every_caller_hands_it(job: Job, helper: ast.FunctionDef, reads: list[Read]) -> None:
+    handed = {read.use.statement for read in reads}
+    for call in job.facts.calls(helper):
+        if job.syntax.statement(call) not in handed:
+            raise NotProven(f"`{helper.name}` is called on line {job.line(call)} with another array")
 
 
 def _called(call: ast.Call) -> str:

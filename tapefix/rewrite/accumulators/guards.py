@@ -45,6 +45,8 @@ def used_in_one_function_by_one_name(job: Job) -> None:
 def only_set(job: Job) -> None:
     """No slot is written by `+=`, a scatter or a whole assignment."""
     for write in job.writes:
+        if write.shared:
+            raise NotProven(f"line {job.line(write.statement)} writes two slots of `{job.name}` at once")
         if write.operation != "set" or write.form not in ("item", "method") or write.result is not None:
             raise NotProven(
                 f"line {job.line(write.statement)} adds to what `{job.name}` holds already or writes it as a whole"
@@ -64,11 +66,27 @@ def not_read_before(job: Job, end: ast.stmt) -> None:
 def bound_once(job: Job, name: str) -> None:
     """The name is not bound again, except by `v = v[i].assign(x)`."""
     home = job.function_scope(job.made.call)
-    rebinding = {write.statement for write in job.writes if write.rebinds}
+    rebinding = {w.statement for w in job.writes if w.rebinds or (w.form == "augmented" and w.access.whole)}
+    rebinding |= {call for read in job.own_reads if (call := given_back(job, read)) is not None}
     for binding in job.syntax.bindings(name, home):
         statement = job.syntax.statement(binding)
         if statement is not job.maker_statement and statement not in rebinding:
             raise NotProven(f"`{name}` is bound again on line {job.line(binding)}")
+
+
+def given_back(job: Job, read: Read) -> ast.Assign | None:
+    """`buf = fill(buf, x)`, where `fill` returns the buffer that it is given."""
+    helper = job.handed_to(read)
+    statement = read.use.statement
+    if helper is None or not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+        return None
+    names = {ast.unparse(w.use.spot.node) for w in job.writes if job.function_scope(w.use.spot.node) is helper}
+    returned = [n.value for n in ast.walk(helper) if isinstance(n, ast.Return)]
+    returned = [v for v in returned if v is None or ast.unparse(v) not in names]
+    texts = [ast.unparse(target) for target in statement.targets]
+    ends = isinstance(helper.body[-1], ast.Return)
+    same = texts == [ast.unparse(read.use.spot.node)]
+    return statement if not returned and ends and same and read.access.node in statement.value.args else None
 
 
 def not_aliased(job: Job) -> None:

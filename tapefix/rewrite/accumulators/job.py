@@ -15,7 +15,7 @@ from tapefix.rewrite.accumulators.dims import Dims
 from tapefix.rewrite.accumulators.facts import Facts
 from tapefix.rewrite.accumulators.maker import Made, made_by
 from tapefix.rewrite.accumulators.outcome import NotProven
-from tapefix.rewrite.accumulators.syntax import Scope, Syntax, dotted, names_read
+from tapefix.rewrite.accumulators.syntax import Function, Scope, Syntax, dotted, names_read
 from tapefix.rewrite.edits import EditSet
 
 Holder = Literal["name", "attribute", "element"]
@@ -41,7 +41,38 @@ class Job:
         assert isinstance(call, ast.expr)
         job = cls(document, syntax, dims, facts, buffer, made_by(call, buffer.maker, dims), [])
         job.uses = uses_of(job._seen_as_elements() if job.holder[0] == "element" else buffer, syntax)
+        job.uses = [job._part_of_it(use) or use for use in job.uses]
         return job
+
+    def _part_of_it(self, use: Write | Read | Unknown) -> Unknown | None:
+        """A write by a name that stands for a part of the buffer: `row = a[i]`, `for row in a`."""
+        node = use.use.spot.node
+        if not isinstance(use, Write) or not isinstance(node, ast.Name) or self.holder == ("name", node.id):
+            return None
+        whole = {ast.unparse(u.use.spot.node) for u in self.uses if not isinstance(u.use.spot.node, ast.Name)}
+        whole.add(self.holder[1])
+        _, bindings = self.syntax.visible(node.id, node)
+        for binding in bindings:
+            above = self.syntax.parent(binding)
+            part = isinstance(above, ast.Assign) and isinstance(above.value, ast.Subscript)
+            if part and ast.unparse(above.value) not in whole:  # type: ignore[union-attr]
+                return Unknown(use.use, f"`{node.id}` is a part of `{self.name}`")
+            if self._runs_over(binding) and self.holder[0] != "element":
+                return Unknown(use.use, f"`{node.id}` is a part of `{self.name}`")
+            if isinstance(binding, ast.arg) and (call := self._handed_a_part(binding)) is not None:
+                return Unknown(use.use, f"line {self.line(call)} hands over a part of `{self.name}` as `{node.id}`")
+        return None
+
+    def _handed_a_part(self, argument: ast.arg) -> ast.Call | None:
+        """A call of the argument's function that gets an element of the buffer."""
+        function = next(a for a in self.syntax.ancestors(argument) if isinstance(a, Function))
+        if not isinstance(function, ast.FunctionDef) or self.holder[0] == "element":
+            return None
+        parts = {read.access.node for read in self.reads if read.access.index}
+        for call in self.facts.calls(function):
+            if any(value in parts for value in (*call.args, *(k.value for k in call.keywords))):
+                return call
+        return None
 
     def _seen_as_elements(self) -> Buffer:
         """The buffer with the uses of the container that holds it told as uses of its element: `b["x"]` for `b`."""

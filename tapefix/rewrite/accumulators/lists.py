@@ -57,7 +57,7 @@ def fitted(job: Job, edits: EditSet, write: Write, fill: Filling) -> tuple[str, 
     if fill.flat and value_rank(write.value, job) is None and job.made.rank == fill.depth:
         return "{value}", {"value": write.value}
     axes = list(range(fill.depth)) if fill.flat else [fill.axis]
-    return slot_value(job, edits, write, axes)
+    return slot_value(job, edits, write, axes, numbers_stay=True)
 
 
 def stacked(job: Job, edits: EditSet, fill: Filling, name: str) -> str:

@@ -219,7 +219,11 @@ class Ranks(Positions):
         return self._layer_call(node, busy, depth)
 
     def _method(self, node: ast.Call, func: ast.Attribute, busy: frozenset[ast.AST], depth: int) -> int | None:
-        """`x.numpy()`, `x.astype(t)`, `x.mean(axis=0)`, `x.reshape(2, 3)`."""
+        """`x.numpy()`, `x.astype(t)`, `x.mean(axis=0)`, `x.reshape(2, 3)`, `rng.normal(size=n)`."""
+        if func.attr in ("normal", "uniform", "standard_normal", "random") and isinstance(
+            func.value, ast.Call | ast.Name
+        ):
+            return self._made_with(node, func.attr, "numpy.random", busy, depth)
         if func.attr in ("numpy", "astype", "copy", "value", "read_value", "clip"):
             return self._rank(func.value, busy, depth - 1)
         if func.attr in ("mean", "sum", "max", "min", "std", "var", "prod"):

@@ -46,7 +46,12 @@ def plan_slots(job: Job, edits: EditSet) -> Plan:
         _index_is_python(job, write, layout)
         if write.result is not None:
             raise NotProven(f"line {job.line(write.statement)} uses the result of the write")
+        if write.form == "augmented" and write.access.whole:
+            raise NotProven(f"line {job.line(write.statement)} changes all of `{job.name}` at once")
     _outlives_no_trace(job)
+    for read in job.own_reads:
+        if guards.given_back(job, read) is not None:
+            raise NotProven(f"line {job.line(read.use.statement)} binds what the function gives back")
     own_name = job.holder[0] == "name" and _local(job)
     if own_name:
         guards.bound_once(job, job.holder[1])
@@ -86,7 +91,7 @@ def _layout(job: Job) -> Layout:
     """The axes that every write picks a position of. Raises NotProven where the writes don't agree."""
     found: set[Layout] = set()
     for write in job.writes:
-        if write.form in ("whole", "fill"):
+        if write.form in ("whole", "fill") or (write.form == "augmented" and write.access.whole):
             continue
         if write.form == "scatter":
             raise NotProven(f"line {job.line(write.statement)} scatters rows into `{job.name}`")
@@ -120,7 +125,7 @@ def _everything(element: Element) -> bool:
 
 def _index_is_python(job: Job, write: Write, layout: Layout) -> None:
     """Positions are whole numbers, and no loop of the graph runs over them."""
-    if write.form in ("whole", "fill"):
+    if write.form in ("whole", "fill") or write.access.whole:
         return
     for axis in layout.axes():
         element = write.access.index[axis]
@@ -240,6 +245,8 @@ def _rewrite_write(job: Job, edits: EditSet, write: Write, layout: Layout) -> No
         template, parts = slot_value(job, edits, write, layout.axes(), slot, numbers_stay=True)
         if write.form == "item" and template == "{value}":
             edits.replace(write.access.node, slot)
+        elif write.shared:
+            raise NotProven(f"line {job.line(write.statement)} writes two slots of `{job.name}` at once")
         else:
             edits.rewrite_statement(write.statement, f"{slot} = {template}", **parts)
         return

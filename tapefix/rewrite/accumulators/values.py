@@ -102,12 +102,24 @@ def slot_value(
     if numbers:  # they keep NumPy's own type
         dtype = f", {_np(edits, write)}.{made.dtype}" if made.dtype is not None else ""
         return f"{_np(edits, write)}.full([{sizes}], {{value}}{dtype})", parts
+    if made.library == "numpy" and _may_be_an_array(job, write.value):
+        raise NotProven(f"what line {job.line(write.statement)} writes may be an array of another type")
     tf = job.tf(edits, write.statement)
     if rank is not None and rank <= slot:
         return f"{tf}.broadcast_to({{value}}, [{sizes}])", parts
     if rank is not None or slot == 0 or fills_its_slot(job, write, slot):
         return f"{tf}.reshape({{value}}, [{sizes}])", parts
     return f"{tf}.reshape({tf}.broadcast_to({{value}}, [1, {sizes}]), [{sizes}])", parts
+
+
+def _may_be_an_array(job: Job, value: ast.expr) -> bool:
+    """Whether one branch of a value is a NumPy array."""
+    match value:
+        case ast.IfExp(body=body, orelse=orelse):
+            return any(_may_be_an_array(job, v) or job.facts.is_number(v) for v in (body, orelse))
+        case ast.Call() | ast.Name():
+            return job.facts.is_array(value)
+    return False
 
 
 def _np(edits: EditSet, write: Write) -> str:
