@@ -48,6 +48,14 @@ ARRAYS: dict[str, Any] = {
     "eps": 1e-3,
 }
 
+#: what the expressions call the modules of SciPy and the standard library
+SCIENTIFIC = {
+    "distance.": "scipy.spatial.distance.",
+    "sfft.": "scipy.fft.",
+    "slinalg.": "scipy.linalg.",
+    "statistics.": "statistics.",
+    "stats.": "scipy.stats.",
+}
 _UNARY_DOMAIN = {"arccosh": "g", "acosh": "g", "log": "u", "log1p": "u", "log2": "u", "log10": "u", "sqrt": "u",
                  "arcsin": "u", "arccos": "u", "arctanh": "u", "asin": "u", "acos": "u", "atanh": "u"}  # fmt: skip
 CASES = [
@@ -79,6 +87,14 @@ CASES = [
     "special.xlogy(u, g)", "special.xlog1py(u, g)", "special.softmax(x)", "special.softmax(x, axis=1)",
     "special.log_softmax(x)", "special.log_softmax(x, axis=0)", "special.logsumexp(x)",
     "special.logsumexp(x, axis=1, keepdims=True)",
+    "slinalg.inv(m)", "slinalg.det(m)", "slinalg.solve(m, b3)", "slinalg.solve(m, spd)", "slinalg.expm(m * 0.1)",
+    "slinalg.sqrtm(spd)", "slinalg.cholesky(spd)", "slinalg.cholesky(spd, lower=True)",
+    "distance.cdist(x, y, 'sqeuclidean')", "distance.cdist(x, arr, metric='cityblock')",
+    "stats.norm.logpdf(x)", "stats.norm.logpdf(x, loc=y, scale=u)", "stats.norm.pdf(x, 0.5)", "stats.norm.cdf(x, y, g)",
+    "sfft.dct(x)", "sfft.dct(x, type=2, norm='ortho')",
+    "statistics.fmean(v)", "statistics.mean(v)", "statistics.pstdev(v)", "statistics.pvariance(v)",
+    "np.logaddexp(x, y)", "np.logaddexp(x, arr)", "np.logaddexp(0, x)", "np.logaddexp(x, 1.5)", "np.logaddexp(x, x)",
+    "np.block([[m, spd], [spd, m]])", "np.block([[m, np.zeros((3, 2))], [np.eye(2), np.ones((2, 3))]])",
     # along an axis
     *(f"np.{name}(x{rest})" for name in ("sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "ptp")
       for rest in ("", ", axis=0", ", 1", ", axis=-1, keepdims=True", ", axis=None, keepdims=True")),
@@ -180,7 +196,7 @@ CASES = [
 
 def resolved(node: ast.expr) -> str:
     text = ast.unparse(node)
-    for short, full in (("np.", "numpy."), ("math.", "math."), ("special.", "scipy.special.")):
+    for short, full in (("np.", "numpy."), ("math.", "math."), ("special.", "scipy.special."), *SCIENTIFIC.items()):
         if text.startswith(short):
             return full + text[len(short) :]
     assert isinstance(node, ast.Attribute)
@@ -216,7 +232,7 @@ def in_tensorflow(expression: str) -> tuple[str, list[Rewrite]]:
         text = f"{doc.text[:start]}({result.text(doc)}){doc.text[end:]}"
 
 
-MODULES = ("np", "math", "special", "tf")
+MODULES = ("np", "math", "special", "tf", *(short[:-1] for short in SCIENTIFIC))
 
 
 def _root(node: ast.expr) -> str:
@@ -248,7 +264,9 @@ def _is_tensor(node: ast.expr) -> bool:
 
 def evaluated(expression: str, names: dict[str, Any]) -> Any:
     scipy_special = pytest.importorskip("scipy.special") if "special." in expression else None
-    return eval(expression, {"np": np, "math": math, "tf": tf, "special": scipy_special, **ARRAYS, **names})
+    others = {short[:-1]: pytest.importorskip(full[:-1]) for short, full in SCIENTIFIC.items() if short in expression}
+    known = {"np": np, "math": math, "tf": tf, "special": scipy_special, **others}
+    return eval(expression, {**known, **ARRAYS, **names})
 
 
 def _flat(value: Any) -> Any:

@@ -144,7 +144,7 @@ NUMPY_INDEX = frozenset(
 NDARRAY_ONLY = frozenset(
     """astype reshape mean sum copy flatten ravel max min std var dot transpose tolist item conj conjugate argmax argmin
     cumsum cumprod squeeze round any all fill clip prod repeat swapaxes argsort sort trace diagonal take nonzero
-    T size""".split()
+    ptp real imag T size""".split()
 )
 
 HOW_OF = {

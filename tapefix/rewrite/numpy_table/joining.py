@@ -66,27 +66,28 @@ def _block(bound: Bound) -> str | Refusal:
     if not rows or not all(isinstance(row, ast.List) and row.elts for row in rows):
         return Refusal("numpy.block of what is not written out as rows of blocks")
     bound.used.add("arrays")
+    blocks = [block for row in rows if isinstance(row, ast.List) for block in row.elts]
+    texts = bound.alike(blocks, "block") or [f"{{block_{k}}}" for k in range(len(blocks))]
+    bound.elements |= {f"block_{k}": block for k, block in enumerate(blocks)}
+    parts = [
+        text if _is_matrix(block) else f"{_TNP}atleast_2d({text})" for text, block in zip(texts, blocks, strict=True)
+    ]
     joined = []
-    for number, row in enumerate(rows):
+    for row in rows:
         assert isinstance(row, ast.List)
-        texts = bound.alike(row.elts, f"row{number}") or [f"{{row{number}_{k}}}" for k in range(len(row.elts))]
-        bound.elements |= {f"row{number}_{k}": element for k, element in enumerate(row.elts)}
-        texts = [
-            text if _is_matrix(element, bound) else f"{_TNP}atleast_2d({text})"
-            for text, element in zip(texts, row.elts, strict=True)
-        ]
-        joined.append(f"tf.concat([{', '.join(texts)}], axis=1)" if len(texts) > 1 else texts[0])
+        own, parts = parts[: len(row.elts)], parts[len(row.elts) :]
+        joined.append(f"tf.concat([{', '.join(own)}], axis=1)" if len(own) > 1 else own[0])
     return f"tf.concat([{', '.join(joined)}], axis=0)" if len(joined) > 1 else joined[0]
 
 
-def _is_matrix(node: ast.expr, bound: Bound) -> bool:
+def _is_matrix(node: ast.expr) -> bool:
     """Whether a block surely has two dimensions; NumPy gives them to what has fewer."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return _is_matrix(node.left, bound) and _is_matrix(node.right, bound)
+        return _is_matrix(node.left) and _is_matrix(node.right)
     if isinstance(node, ast.BinOp):
-        return _is_matrix(node.left, bound) or _is_matrix(node.right, bound)
+        return _is_matrix(node.left) or _is_matrix(node.right)
     if isinstance(node, ast.UnaryOp):
-        return _is_matrix(node.operand, bound)
+        return _is_matrix(node.operand)
     if isinstance(node, ast.Call):
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         sized = bool(node.args) and isinstance(node.args[0], (ast.List, ast.Tuple)) and len(node.args[0].elts) == 2
