@@ -576,7 +576,7 @@ class Expressions(Statements):
                 self.misuse(node, name)
             return Value(Kind.SHAPE, node=node, dtype=owner.dtype if name == "dtype" else "")
         if name in ("T", "real", "imag", "flat", "values"):
-            if name == "T" and owner.kind == Kind.TENSOR:
+            if name in ("T", "real", "imag") and owner.kind == Kind.TENSOR:
                 self.misuse(node, name)
             kind = owner.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
             return Value(
