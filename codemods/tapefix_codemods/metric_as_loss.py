@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.metrics import repair_metric
 
 
 class MetricAsLoss(Codemod):
@@ -32,4 +33,4 @@ class MetricAsLoss(Codemod):
     why = "a metric counts right answers"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("a metric counts; train on a differentiable surrogate (cross-entropy, soft Dice, soft F1) and report the metric beside it")
+        return repair_metric(model, cut, self.threshold)

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.repair import made_straight_through
 
 
 class Sampled(Codemod):
@@ -32,4 +33,6 @@ class Sampled(Codemod):
     why = "a draw has no gradient with respect to the probabilities"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("a draw has no gradient; use a Gumbel-softmax (relaxed) sample, or a score-function estimator (REINFORCE)")
+        return made_straight_through(
+            model, cut, self.threshold, "the distribution", ("a Gumbel-softmax draw", "the score-function estimator (REINFORCE)")
+        )

@@ -12,17 +12,20 @@ After
 
 Fix
 ---
-Display only: the tool can't know which of the two was meant.
+Unsafe: the value may have been detached on purpose, as a target is; then the other use is the one to change.
 
 See https://www.tensorflow.org/guide/autodiff
 """
 
 from __future__ import annotations
 
+import ast
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.edits import EditSet
+from tapefix.rewrite.leaving import finished
 
 
 class StopGradient(Codemod):
@@ -32,4 +35,20 @@ class StopGradient(Codemod):
     why = "stop_gradient says that nothing may pass"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("it was written on purpose: take these weights out of the sources (trainable = False), or the call away")
+        node = cut.spot.node
+        if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+            return Refusal("what is stopped can't be told")
+        edits = EditSet(model.document_of(cut.spot))
+        statement = edits.layout.statement(node)
+        if isinstance(statement, ast.Assign) and statement.value is node and all(
+            isinstance(target, ast.Name) and ast.unparse(target) == ast.unparse(node.args[0]) for target in statement.targets
+        ):
+            edits.delete_statement(statement)
+        else:
+            edits.rewrite(node, "{it}", it=node.args[0])
+        return finished(
+            edits,
+            "take the stop_gradient away, since no other way leads to these weights",
+            ("keep it where the value serves as a target, and pass the value itself where it is trained",),
+            safe=False,
+        )

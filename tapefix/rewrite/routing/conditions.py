@@ -160,6 +160,10 @@ class Conditions:
             return self._equal(left, right, name == "equal")
         if name in _LESS:
             left, right = right, left
+        if self._is_uniform(right):
+            return self.number(left)  # the chance that a uniform draw is smaller
+        if self._is_uniform(left):
+            return joined("1.0 - {p}", p=self.number(right))
         if self.is_truth(left) or self.is_truth(right):
             raise Unclear("truth values are compared by size")
         if _is_zero(right):
@@ -167,6 +171,16 @@ class Conditions:
         if _is_zero(left):
             return joined("tf.sigmoid(-{a})", a=self.number(right))
         return joined("tf.sigmoid({a} - {b})", a=self.number(left), b=self.number(right))
+
+    def _is_uniform(self, node: ast.expr) -> bool:
+        """A uniform draw between 0 and 1."""
+        node = self.site.definition(node)
+        if not isinstance(node, ast.Call) or self.site.operation(node) not in ("uniform", "stateless_uniform", "random_uniform"):
+            return False
+        bounds = [self.site.argument(node, i, name) for i, name in ((1, "minval"), (2, "maxval"))]
+        if self.site.operation(node) == "stateless_uniform":
+            bounds = [k.value for k in node.keywords if k.arg in ("minval", "maxval")]
+        return all(b is None or constant(b) in (0.0, 1.0) for b in bounds)
 
     def _equal(self, left: ast.expr, right: ast.expr, equal: bool) -> str:
         site = self.site

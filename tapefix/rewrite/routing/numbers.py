@@ -83,6 +83,8 @@ class Soften(Conditions):
             return joined("tf.tanh({x})", x=self.number(first))
         if operation in ("floordiv", "floor_div", "floor_divide") and len(node.args) == 2:
             return joined("{a} / {b}", a=self.number(node.args[0]), b=self.number(node.args[1]))
+        if operation in ("poisson", "random_poisson") and len(node.args) > 1:
+            return self.number(node.args[1])
         if operation in INDEX_OF:
             mean = self.expected(node)
             if mean is not None:
@@ -162,6 +164,8 @@ class Soften(Conditions):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and node.args:
             return self.distribution(node.args[0])
         operation = site.operation(node)
+        if isinstance(node, ast.Subscript):
+            return self._drawn(node.value)
         if not isinstance(node, ast.Call):
             return None
         first = site.argument(node, 0, "input", "x", "input_tensor", "logits", "tensor")
@@ -176,9 +180,24 @@ class Soften(Conditions):
             if self.hardened(first):
                 raise Unclear(f"`{site.brief(first)}` has lost its gradient before")
             return self._probabilities(first, "min" in operation, node)
-        if operation in ("squeeze", "reshape") or (operation == "expand_dims"):
-            return None
+        if operation == "squeeze" and isinstance(first, ast.Call):
+            return self._drawn(first)
         return None
+
+    def _drawn(self, node: ast.expr) -> tuple[str, str] | None:
+        """One draw from a categorical distribution: the draws' own axis was taken off."""
+        node = self.site.definition(node)
+        if not isinstance(node, ast.Call) or self.site.operation(node) not in _DRAWS:
+            return None
+        logits = self.site.argument(node, 0, "logits")
+        count = self.site.argument(node, 1, "num_samples")
+        if logits is None or self.hardened(logits):
+            return None
+        if isinstance(logits, ast.Subscript) and isinstance(logits.slice, ast.Constant) and logits.slice.value is None:
+            logits = logits.value  # many draws from one distribution
+        elif not (isinstance(count, ast.Constant) and count.value == 1):
+            return None
+        return self._probabilities(logits, False, node)
 
     def _probabilities(self, scores: ast.expr, smallest: bool, at: ast.expr) -> tuple[str, str]:
         site = self.site

@@ -11,6 +11,7 @@ from tapefix.rewrite.build import BadTemplate
 from tapefix.rewrite.edits import EditConflict
 from tapefix.rewrite.leaving import finished
 from tapefix.rewrite.routing.numbers import CASTS, Soften
+from tapefix.rewrite.routing.order import ORDERING, weigh_by_scores
 from tapefix.rewrite.routing.sinks import Sinks
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
@@ -39,15 +40,37 @@ def made_straight_through(model: Model, cut: Cut, threshold: str, what: str, alt
         from tapefix.rewrite.routing.selection import weigh_rows
 
         soften = Soften(site)
+        if isinstance(node, ast.Call) and site.operation(node) in ORDERING:
+            try:
+                weigh_by_scores(site, soften, node)
+            except Unclear:
+                if site.edits or site.operation(node) != "top_k":
+                    raise
+            else:
+                return message(site, "the scores' softmax, as a weight of one on what they pick", alternatives)
         for end in Sinks(soften).of(node):
             if isinstance(end, ast.Subscript) or site.operation(end) == "boolean_mask":
                 weigh_rows(site, soften, end)
                 continue
-            soft = soften.number(end)
-            site.straight_through(end, _typed(site, end, soft))
+            soft = _typed(site, end, soften.number(end))
+            around = stopped_around(site, end)
+            if around is None:
+                site.straight_through(end, soft)
+            else:  # an estimator whose bracket is misplaced: the whole of it is stopped
+                site.straight_through(around, soft)
         return message(site, what, alternatives)
 
     return attempt(site, rewrite)
+
+
+def stopped_around(site: Site, node: ast.expr) -> ast.Call | None:
+    """The stop_gradient that the expression stands in, if so."""
+    for above in site.syntax.ancestors(node):
+        if isinstance(above, ast.stmt):
+            return None
+        if isinstance(above, ast.Call) and site.operation(above) == "stop_gradient":
+            return above
+    return None
 
 
 def message(site: Site, what: str, alternatives: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -82,6 +82,9 @@ class Site:
     def alive(self, node: ast.AST) -> bool:
         return self.model.depends(node)
 
+    def alive_or_lost(self, node: ast.AST) -> bool:
+        return self.alive(node) or self.loses(node)
+
     def trained(self, node: ast.AST) -> bool:
         """Weights have to do with the value, whether their gradient still flows or not."""
         return any(
