@@ -13,6 +13,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 from .frames import UserCode
 
 Place = Tuple[str, int]
+_PAUSE = 1.0  # seconds between two looks whether the run is over
 _ASKING = {"gradient", "jacobian", "minimize", "fit", "train_on_batch", "batch_jacobian"}
 
 
@@ -42,6 +43,7 @@ class Stopper:
         self.entered: Set[Place] = set()  # lines of `fit`; the gradient calls within may be elsewhere
         self._fits: List[Set[Place]] = []
         self._raised = 0
+        self._asked = 0.0
         self._sites: Dict[str, List[Tuple[int, int]]] = {}
         self._thread = threading.get_ident()
 
@@ -59,8 +61,11 @@ class Stopper:
         if count <= self.steps:
             self.seen[place] = count
             self.news = time.monotonic()
-        if self.enabled and not self.ending and count >= self.steps and self.done():
-            self.ending = True
+        if self.enabled and not self.ending and count >= self.steps:
+            now = time.monotonic()
+            if count == self.steps or now - self._asked > _PAUSE:  # looking through all modules takes milliseconds
+                self._asked = now
+                self.ending = self.done()
 
     def done(self) -> bool:
         """True once nothing new is to be expected."""
