@@ -25,6 +25,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.routing.freeze import repair_while
 
 
 class TensorWhile(Codemod):
@@ -34,4 +35,4 @@ class TensorWhile(Codemod):
     why = "a loop's test only decides when to stop"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return Refusal("the number of rounds has no gradient; weigh each round by the probability of reaching it, or give it a fixed length")
+        return repair_while(model, cut, self.threshold)

@@ -11,7 +11,7 @@ from tapefix.rewrite.routing.gates import Gates
 from tapefix.rewrite.routing.numbers import Soften
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
-_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**"}
+OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**"}
 
 
 @dataclass
@@ -53,9 +53,9 @@ class Branches:
                     isinstance(t, ast.Name) for t in targets
                 ):
                     self.bind_all(out, [t.id for t in targets if isinstance(t, ast.Name)], value)
-                case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if type(op) in _OPERATORS:
+                case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if type(op) in OPERATORS:
                     text = joined(
-                        f"{{a}} {_OPERATORS[type(op)]} {{b}}", a=out.bound.get(name, name), b=self.text(value, out)
+                        f"{{a}} {OPERATORS[type(op)]} {{b}}", a=out.bound.get(name, name), b=self.text(value, out)
                     )
                     self.keep(out, name, text, value, statements[position + 1 :])
                 case ast.Assign(targets=[ast.Subscript() | ast.Attribute() as target], value=value):

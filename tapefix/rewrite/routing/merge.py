@@ -14,6 +14,7 @@ from tapefix.rewrite.edits import EditConflict
 from tapefix.rewrite.routing.batch import Batch
 from tapefix.rewrite.routing.branches import Branches, Outcome
 from tapefix.rewrite.routing.cond_call import ALTERNATIVES
+from tapefix.rewrite.routing.freeze import freeze_break
 from tapefix.rewrite.routing.repair import attempt, message
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
@@ -29,6 +30,9 @@ def repair_if(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
         branches = Branches(site)
         if isinstance(parent, ast.IfExp) and parent.test is test:
             ternary(branches, parent)
+        elif isinstance(parent, ast.If) and parent.test is test and any(isinstance(s, ast.Break) for s in parent.body):
+            freeze_break(site, parent)
+            branches.trained = True
         elif isinstance(parent, ast.If) and parent.test is test:
             straighten(branches, parent)
         else:

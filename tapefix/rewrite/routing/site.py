@@ -249,6 +249,8 @@ class Site:
         """A statement put before the node's own runs whenever the node does, once, and sees the same names."""
         child: ast.AST = node
         for above in self.syntax.ancestors(node):
+            if isinstance(above, ast.While) and above in self.captured:
+                return True
             if isinstance(above, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.While)):
                 return False
             if isinstance(above, ast.IfExp) and child is not above.test:
