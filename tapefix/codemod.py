@@ -78,6 +78,8 @@ class Codemod:
     name: ClassVar[str]  # kebab-case, names the bad pattern
     #: the manners of losing a gradient that this rule speaks for
     speaks_for: ClassVar[frozenset[How]] = frozenset()
+    #: a rule that overrides `find` and has nothing to say where the model found nothing worth running
+    reads_flow: ClassVar[bool] = False
     #: why the gradient dies there, one sentence
     why: ClassVar[str] = ""
     #: how a hard gate is made differentiable: "straight-through" or "soft" ([tool.tapefix.gates] threshold)

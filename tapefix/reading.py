@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tapefix.codemod import Codemod, Finding
-from tapefix.documents.document import Document, Edit
+from tapefix.documents.document import Document, Edit, UnreadableDocument
 from tapefix.documents.workspace import Workspace
 from tapefix.selection import Selection
 
@@ -70,21 +70,25 @@ def order(finding: Finding) -> tuple[str, int, int, str, int, int]:
 def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
     """What there is to say about a file. Raises UnreadableDocument, FileNotFoundError.
 
-    A rule or a model that crashes costs its own findings, no others.
+    A file that can hold no finding is not even parsed. A rule or a model that crashes costs its own findings, no others.
     """
     document = workspace.open(filename)
-    _ = document.tree  # raises where it does not parse
     try:
         model = tools.understand(document, workspace)
+    except UnreadableDocument:
+        raise
     except RecursionError:
         return Reading(document, skipped="it is nested too deeply to be understood")
     except Exception as error:
         return Reading(document, crashes=(_crash("the flow model", document, error),))
     if model.skipped:
         return Reading(document, skipped=model.skipped)
+    codemods = [c for c in tools.codemods if model.looked or not (c.speaks_for or c.reads_flow)]
+    if codemods:
+        _ = document.tree  # raises where it does not parse
     findings: dict[tuple[object, ...], Finding] = {}
     crashes = []
-    for codemod in tools.codemods:
+    for codemod in codemods:
         try:
             for finding in codemod.find(model):
                 findings.setdefault(order(finding), finding)

@@ -47,7 +47,7 @@ def check(
         )
     config = common.settings(paths or ["."], select, ignore, extend_select, exclude)
     if explain:
-        sys.stdout.write(_explained(explain, config))
+        sys.stdout.write(_explained(explain))
         return
     run, failed = _run(paths or ["."], config, stdin_filename, jobs, cached=not no_cache)
     sys.stdout.write(counted(run) if statistics else render(run, output_format, Path.cwd()))
@@ -70,13 +70,13 @@ def _run(paths: list[str], config: Config, stdin_filename: str, jobs: int, *, ca
     return run, common.tell_the_rest(run, found.named)
 
 
-def _explained(where: str, config: Config) -> str:
+def _explained(where: str) -> str:
     """What the model believes about a line."""
     import os
 
     from tapefix.documents.workspace import Workspace
+    from tapefix import flow
     from tapefix.errors import TapefixError
-    from tapefix.runner import load_tools
 
     filename, _, row = where.rpartition(":")
     if not filename or not row.isdigit() or int(row) < 1:
@@ -88,6 +88,6 @@ def _explained(where: str, config: Config) -> str:
         raise TapefixError(f"{filename}: no such file") from None
     if int(row) > document.rows:
         raise TapefixError(f"{filename} has {document.rows} lines, no line {row}")
-    model = load_tools(config).understand(document, workspace)
+    model = flow.understand(document, flow.RepositoryLoader(workspace), thorough=True)
     lines = model.explain(int(row)) or ["nothing is known of this line"]
     return "".join(f"{line}\n" for line in [f"{int(row)} | {document.line(int(row)).strip()}", *lines])

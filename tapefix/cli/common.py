@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tapefix.documents.document import UnreadableDocument
+
 if TYPE_CHECKING:
     from tapefix.config import Config
     from tapefix.documents.discovery import Found
     from tapefix.documents.workspace import Workspace
+    from tapefix.engine import Failed
     from tapefix.runner import Run
 
 Paths = Annotated[
@@ -90,10 +94,25 @@ def tell_the_rest(run: Run, named: frozenset[str]) -> bool:
     folder = Path.cwd()
     for skipped in run.skipped:
         say(f"{shown(skipped.filename, folder)}: skipped: {skipped.reason}")
-    for failed in run.failed:
+    broken = [*run.failed, *_named_that_do_not_parse(run, named)]
+    for failed in broken:
         say(failed.error.replace(failed.filename, shown(failed.filename, folder)))
     for filename, comment in run.unused:
         say(f"{shown(filename, folder)}:{comment.row}: unused `{comment.text}`; remove it")
     for crash in run.crashes:
         say(crash)
-    return bool(run.crashes) or any(failed.filename in named for failed in run.failed)
+    return bool(run.crashes) or any(failed.filename in named for failed in broken)
+
+
+def _named_that_do_not_parse(run: Run, named: frozenset[str]) -> Iterator[Failed]:
+    """A named file that does not parse is an error, also where nothing in it made the engine parse it."""
+    from tapefix.engine import Failed
+
+    known = {failed.filename for failed in run.failed}
+    for filename in sorted(named - known):
+        try:
+            _ = run.workspace.open(filename).tree
+        except UnreadableDocument as error:
+            yield Failed(filename, str(error))
+        except FileNotFoundError:
+            continue

@@ -10,7 +10,7 @@ from tapefix.flow.entries import Entries
 from tapefix.flow.facts import Spot
 from tapefix.flow.interpreter import BudgetSpent, Frame
 from tapefix.flow.model import Misuse, Model
-from tapefix.flow.modules import Loader, no_modules
+from tapefix.flow.modules import TREES, Loader, no_modules
 from tapefix.flow.prefilter import Roots, is_graph_code, may_hold_findings, roots_of
 from tapefix.flow.scope import ModuleState, Scope
 from tapefix.flow.values import UNKNOWN, Imported, Kind, Value
@@ -71,7 +71,7 @@ class Analysis(Entries):
             if len(self.modules) >= MOST_MODULES or len(self.frames) > 30 or not _MATTERS.search(document.data):
                 return None
             try:
-                document.tree  # noqa: B018
+                TREES.share(document)
             except UnreadableDocument:
                 return None
             state = self.enter(document, name or document.filename)
@@ -137,7 +137,6 @@ def understand(
     What can hold no finding is left out, unless a person wants to know what is believed there (`thorough`).
     """
     model = Model(document)
-    _ = document.tree  # a named file that does not parse is an error
     if not may_hold_findings(document.data) and not thorough:
         return model
     if is_graph_code(document.data):
@@ -146,7 +145,9 @@ def understand(
     worth = Roots(everything=True) if thorough else roots_of(document, loader)
     if not worth.any:
         return model
+    _ = document.tree
     analysis = Analysis(document, loader, budget or budget_for(document), worth)
+    model.looked = True
     model.complete = analysis.analyse()
     model.documents = {name: state.document for name, state in analysis.modules.items()}
     model.cuts = sorted(

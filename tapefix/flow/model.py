@@ -51,6 +51,7 @@ class Model:
     seen: dict[ast.AST, Value] = field(default_factory=dict)
     graph_functions: set[ast.AST] = field(default_factory=set)
     complete: bool = True
+    looked: bool = False  # whether it was run at all: what can hold no finding is not
 
     def value_of(self, node: ast.AST) -> Value | None:
         """What was seen at an expression, over all contexts; None where it never ran."""

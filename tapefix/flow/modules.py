@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +40,32 @@ def _listing(folder: str, changed: int) -> frozenset[str]:
         return frozenset(os.listdir(folder))
     except OSError:
         return frozenset()
+
+
+class _Trees:
+    """The syntax trees of imported modules, kept for the process: many files import the same ones."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._bytes = most_bytes, 0
+        self._kept: OrderedDict[tuple[str, bytes], ast.Module] = OrderedDict()
+
+    def share(self, document: Document) -> None:
+        """Gives a document the tree of its equal, if one was parsed before. Raises UnreadableDocument."""
+        key = (document.filename, document.data)
+        tree = self._kept.get(key)
+        if tree is not None:
+            self._kept.move_to_end(key)
+            document.__dict__.setdefault("tree", tree)
+            return
+        self._kept[key] = document.tree
+        self._bytes += len(document.data)
+        while self._bytes > self._most:
+            (_, data), _ = self._kept.popitem(last=False)
+            self._bytes -= len(data)
+
+
+#: a tree takes up some thirty times the room of its source
+TREES = _Trees(most_bytes=2_000_000)
 
 
 class RepositoryLoader:

@@ -25,8 +25,9 @@ _ONE_IMPORT = re.compile(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?")
 
 #: asks for a gradient outright, and needs nothing else to be wrong: an unwatched source, a forward pass outside
 _TAPES = frozenset({b"GradientTape"})
-_ASKS = frozenset(
-    b"gradient jacobian batch_jacobian minimize compile fit fit_generator train_on_batch add_loss apply_gradients".split()
+_ASKS = frozenset(b"gradient jacobian batch_jacobian minimize compile fit fit_generator train_on_batch add_loss".split())
+_ASKING = re.compile(
+    rb"(?<!\bre)\.(?:gradient|jacobian|batch_jacobian|minimize|compile|fit|fit_generator|train_on_batch|add_loss)\s*\("
 )
 _LAYER_BASES = re.compile(
     rb"Layer|Model|Module|Cell|Sequential|Wrapper|Network|Loss|Functional|Net\b|Block|Dense|Conv|Attention|Embedding"
@@ -36,27 +37,32 @@ _CUT_NAMES = frozenset(
     b"""numpy assign assign_add assign_sub scatter_update scatter_nd_update scatter_add scatter_nd_add scatter_sub
     batch_scatter_update Variable predict predict_on_batch evaluate test_on_batch predict_classes predict_proba item
     tolist py_function numpy_function py_func eager_py_func get_weights set_weights get_value set_value eval
-    convert_to_numpy constant from_tensor_slices from_tensors from_generator
+    convert_to_numpy from_tensor_slices from_tensors from_generator
     argmax argmin argsort arg_max arg_min top_k in_top_k round rint floor ceil sign trunc floordiv floor_div floor_divide
     one_hot to_categorical categorical multinomial stateless_categorical stateless_multinomial binomial
-    stateless_binomial bernoulli random_bernoulli poisson random_poisson stateless_poisson sample mode stop_gradient
+    stateless_binomial bernoulli random_bernoulli poisson random_poisson stateless_poisson sample stop_gradient
     bincount histogram histogram_fixed_width histogram_fixed_width_bins unique unique_with_counts count_nonzero
     searchsorted invert_permutation bucketize digitize cond case switch_case switch boolean_mask gather gather_nd take
     take_along_axis embedding_lookup moving_average_update update_add update_sub strings confusion_matrix as_string
     encode_jpeg encode_png decode_jpeg edit_distance ctc_greedy_decoder ctc_beam_search_decoder string_to_number
-    setdiff1d non_max_suppression population_count cast saturate_cast to_int32 greater less equal not_equal
+    setdiff1d non_max_suppression population_count saturate_cast to_int32 greater less equal not_equal
     greater_equal less_equal logical_and logical_or logical_not logical_xor where select reduce_any reduce_all is_nan
     is_inf is_finite isnan isinf isfinite approximate_equal isclose sequence_mask astype while_loop nonzero
     dynamic_partition segment_sum segment_mean segment_max unsorted_segment_sum unsorted_segment_mean
     unsorted_segment_max reverse_sequence stop_recording Accuracy Precision Recall AUC F1Score MeanIoU
-    accuracy metrics format Embedding slice_update scatter scatter_nd normalize""".split()
+    accuracy metrics slice_update scatter scatter_nd normalize""".split()
 )
 _NUMBERS = frozenset({b"float", b"int", b"bool", b"complex"})
 _NUMBER_CALL = re.compile(rb"\b(?:float|int|bool|complex)\((?![^)\n]*(?:shape|len\(|size))")
 #: floor division, a mask as index, `while` and `if` unless the test plainly is about flags, shapes or None
+_SOME = frozenset({b"cast", b"constant", b"mode", b"accuracy", b"convert_image_dtype"})
+_SOME_USES = re.compile(
+    rb"\bcast\([^)]{0,200}(?:int|bool|[<>]|[!=]=)|\bconstant\((?!\s*[-\d\[(\"'])|\.mode\(|accuracy\(", re.S
+)
 _OPERATORS = re.compile(
-    rb"//|\[[^\]\n]*[<>][^\]\n]*\]|\bwhile\b(?!\s+(?:True|1)\b)|\b(?:el)?if\b(?=[^\n]*(?:[<>]|[!=]=|\((?!self|object)))"
-    rb"(?![^\n]*(?:\blen\(|shape|ndim|rank|isinstance|hasattr|is None|is not None|training|__name__))"
+    rb"//|\[[^\]\n]*[<>][^\]\n]*\]|\bwhile\b(?!\s+(?:True|1)\b)|\b(?:el)?if\b(?=[^\n]*(?:[<>]|[!=]=|\bnot\b|\(|\bif\s+(?:\w+|tf\.[^\n]*):))"
+    rb"(?![^\n]*(?:\blen\(|shape|ndim|rank|isinstance|hasattr|callable\(|getattr|is None|is not None|training|__name__|"
+    rb"executing_eagerly|\.get\(|\.startswith|\.endswith|backend\(|[!=]=\s*[\"']|\bif\s+(?:not\s+)?self\.\w+\s*(?:[<>]=?|[!=]=|:)))"
 )
 _BOUND = re.compile(rb"^(\w+)[ \t]*(?::[^=\n]*)?=", re.M)
 ASK, CUT, TAPE = 1, 2, 4
@@ -79,7 +85,7 @@ _OTHERS = (
 )
 _HARMLESS = rb"\.(?:float\d*|int\d*|uint\d*|bool_?|pi|inf|nan|newaxis|ndarray|e|dtype|iinfo|finfo|generic|number|integer|floating)\b|prod\([^)\n]*(?:shape|dims)"
 _NEVER = re.compile(rb"(?!)")
-KEPT = 400  # outlines
+KEPT = 600  # outlines
 
 
 @dataclass(eq=False)
@@ -139,7 +145,7 @@ class Outline:
 
     def bits(self, text: bytes, names: frozenset[bytes]) -> int:
         tapes = TAPE if not names.isdisjoint(_TAPES) else 0
-        asks = ASK if tapes or not names.isdisjoint(_ASKS) else 0
+        asks = ASK if tapes or (not names.isdisjoint(_ASKS) and _ASKING.search(text)) else 0
         return tapes | asks | (CUT if self.cuts(text, names) else 0)
 
     def cuts(self, text: bytes, names: frozenset[bytes]) -> bool:
@@ -147,6 +153,7 @@ class Outline:
             not names.isdisjoint(_CUT_NAMES)
             or (not names.isdisjoint(self.away) and bool(self.leaves.search(text)))
             or (not names.isdisjoint(_NUMBERS) and bool(_NUMBER_CALL.search(text)))
+            or (not names.isdisjoint(_SOME) and bool(_SOME_USES.search(text)))
             or bool(_OPERATORS.search(text))
         )
 

@@ -7,6 +7,7 @@ a layer's `call`, a loss) is worth running where something is reached that can l
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -25,8 +26,13 @@ _GRAPH_CODE = re.compile(
 )
 _V2 = re.compile(rb"GradientTape|tf\.function|enable_eager|\.fit\s*\(")
 MOST_NODES = 3_000
+MOST_MODULES = 14
 #: methods that make what the others use
 MAKING = frozenset({b"__init__", b"build", b"__post_init__", b"setup"})
+#: methods that tell about a layer and compute nothing
+TELLING = frozenset(
+    b"get_config from_config compute_output_shape compute_output_spec __repr__ __str__ from_preset presets".split()
+)
 
 
 def may_hold_findings(data: bytes) -> bool:
@@ -61,11 +67,12 @@ def roots_of(document: Document, loader: Loader) -> Roots:
     graph.explore()
     if graph.full:
         return Roots(everything=True)
-    asks, cuts = graph.closure(ASK), graph.closure(CUT)
-    tapes = graph.closure(TAPE)
+    asks, cuts, tapes = graph.closure(ASK), graph.closure(CUT), graph.closure(TAPE)
+    near = graph.closure(CUT, far=False)
     roots = Roots(top in tapes or (top in asks and top in cuts))
     for definition, node in starts.items():
-        if node in tapes or (node in cuts and (node in asks or is_layer_call(definition) or is_loss(definition))):
+        alone = is_layer_call(definition) or is_loss(definition)
+        if node in tapes or (node in cuts and node in asks) or (alone and node in near):
             roots.rows.add(definition.row)
     return roots
 
@@ -85,9 +92,13 @@ class _Graph:
         self.loader = loader
         self.numbers: dict[tuple[object, ...], int] = {}
         self.edges: list[list[int]] = []
+        self.far: set[tuple[int, int]] = set()  # to a class of another module: it is a root there itself
         self.bits: list[int] = []
-        self.todo: list[tuple[int, tuple[object, ...]]] = []
+        self.todo: deque[tuple[int, tuple[object, ...]]] = deque()
+        self.modules: set[str] = set()
         self.full = False
+
+    exploring: int = -1
 
     def node(self, *key: object) -> int:
         number = self.numbers.get(key)
@@ -109,8 +120,9 @@ class _Graph:
             if len(self.edges) > MOST_NODES:
                 self.full = True
                 return
-            number, key = self.todo.pop()
+            number, key = self.todo.popleft()
             targets: list[int] = []
+            self.exploring = number
             self.bits[number] = getattr(self, "explore_" + str(key[0]))(targets, *key[1:])
             self.edges[number] = targets
 
@@ -136,12 +148,12 @@ class _Graph:
         return bits
 
     def explore_class(self, targets: list[int], own: Outline, name: bytes) -> int:
-        targets += [self.definition(own, definition) for definition in own.classes.get(name, [])]
+        targets += [self.definition(own, d) for d in own.classes.get(name, []) if d.name not in TELLING]
         targets.append(self.node("making", own, name))
         return own.bits(own.bodies.get(name, b""), own.body_names(name))
 
     def follow(self, targets: list[int], own: Outline, names: frozenset[bytes], text: bytes) -> None:
-        for name in names & own.by_name.keys():
+        for name in (names & own.by_name.keys()) - MAKING - TELLING:
             targets += [self.definition(own, definition) for definition in own.by_name[name]]
         targets += [self.node("class", own, name) for name in names & own.classes.keys()]
         for alias in names & own.imports.keys():
@@ -161,8 +173,15 @@ class _Graph:
             self.enter(targets, inner, frozenset(members_of(alias, text)))
 
     def find(self, module: str, level: int, own: Outline) -> Outline | None:
+        """The outline of an imported module; what lies beyond the modules that are read can't be understood either."""
         document = self.loader(module, level, own.filename)
-        return outline(document.filename, document.data) if document is not None else None
+        if document is None:
+            return None
+        if document.filename not in self.modules:
+            if len(self.modules) >= MOST_MODULES:
+                return None
+            self.modules.add(document.filename)
+        return outline(document.filename, document.data)
 
     def enter(self, targets: list[int], found: Outline | None, names: frozenset[bytes], depth: int = 8) -> bool:
         """Goes on with some names of a module; whether it has any of them."""
@@ -175,7 +194,9 @@ class _Graph:
             targets.append(self.top(found))
         for name in known & found.by_name.keys():
             targets += [self.definition(found, d) for d in found.by_name[name] if not d.owner]
-        targets += [self.node("class", found, name) for name in known & found.classes.keys()]
+        for name in known & found.classes.keys():
+            targets.append(self.node("class", found, name))
+            self.far.add((self.exploring, targets[-1]))
         for alias in known & found.imports.keys():
             module, level, name = found.imports[alias]
             inner = self.find(module, level, found)
@@ -183,11 +204,13 @@ class _Graph:
                 self.enter(targets, inner, frozenset({name.encode()}), depth - 1)
         return True
 
-    def closure(self, bit: int) -> set[int]:
-        """The nodes from which one with the bit is reached."""
+    def closure(self, bit: int, far: bool = True) -> set[int]:
+        """The nodes from which one with the bit is reached; without `far`, not through classes of other modules."""
         back: dict[int, list[int]] = {}
         for number, targets in enumerate(self.edges):
             for target in targets:
+                if not far and (number, target) in self.far:
+                    continue
                 back.setdefault(target, []).append(number)
         todo = [number for number, bits in enumerate(self.bits) if bits & bit]
         found = set(todo)
