@@ -40,6 +40,7 @@ from tapefix.rewrite.leaving import finished
 class UnusedModel(Codemod):
     code = "TAP606"
     name = "unused-model"
+    reads_flow = True
     speaks_for: ClassVar = frozenset()
     why = "nothing that is computed depends on it, so that its weights can have no gradient"
 
