@@ -356,6 +356,16 @@ def test_a_static_finding_at_the_cause_names_the_repair(check, tmp_path):
     assert "= fix: tapefix apply --verify --select TAP201 train.py" in render(report, tmp_path)
 
 
+def test_a_check_that_fails_costs_neither_the_verdict_nor_the_causes(check):
+    def find(files):
+        raise RecursionError("too deep")
+
+    report = check(CUT + "step()\n", find=find)
+    assert report.verdict is Verdict.NONE
+    assert [c.line for c in report.causes] == [CUT_LINE]
+    assert any("check failed" in note and "too deep" in note for note in report.notes)
+
+
 # ---------------------------------------------------------------------- proving
 @pytest.fixture
 def proves(runner, tmp_path):

@@ -86,12 +86,12 @@ def report_on(
     judged = judge(recorded.trace, recorded.ended, recorded.trace.causes)
     notes: list[str] = []
     if _needs_explaining(judged, recorded, options):
-        findings = _findings(recorded, options) if not overlay else ()
+        findings, failure = _findings(recorded, options) if not overlay else ((), "")
         wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
         explained = runner.observe(project, target, "explain", overlay, findings, wall)
         causes = [*recorded.trace.causes, *explained.trace.causes]
         judged = judge(recorded.trace, recorded.ended, causes, findings)
-        notes = _disagreements(judged, explained)
+        notes = [*_disagreements(judged, explained), *filter(None, [failure])]
         judged = _guessed(judged, findings)
     numeric = _numeric(recorded.trace)
     if judged.verdict is Verdict.OK and any(not n.agrees for n in numeric):
@@ -131,9 +131,15 @@ def _needs_explaining(judged: Judgement, recorded: Observation, options: VerifyO
     return bool(recorded.trace.processes)
 
 
-def _findings(recorded: Observation, options: VerifyOptions) -> tuple[StaticFinding, ...]:
-    """What `check` finds in the files that the run has opened. Without it the trace alone explains."""
-    return tuple(options.find([Path(name) for name in sorted(recorded.loaded)]))
+def _findings(recorded: Observation, options: VerifyOptions) -> tuple[tuple[StaticFinding, ...], str]:
+    """What `check` finds in the files that the run has opened, and a note where it fails.
+
+    Without it the trace alone explains: what has run is the better witness, so no fault of a rule may cost the verdict.
+    """
+    try:
+        return tuple(options.find([Path(name) for name in sorted(recorded.loaded)])), ""
+    except Exception as error:
+        return (), f"check failed on this program ({type(error).__name__}: {error}); the trace alone explains"
 
 
 def _disagreements(judged: Judgement, explained: Observation) -> list[str]:
