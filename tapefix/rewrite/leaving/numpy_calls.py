@@ -46,7 +46,7 @@ def said_in_tensorflow(model: Model, document: Document, call: ast.Call, name: s
     """
     if name == "builtins.map":
         return _mapped(model, document, call)
-    rewrite = _translated(model, document, call, name)
+    rewrite = _translated(document, call, name, tensors_in(model, call))
     if isinstance(rewrite, Refusal):
         return rewrite
     edits, done = EditSet(document), set[ast.AST]()
@@ -55,8 +55,8 @@ def said_in_tensorflow(model: Model, document: Document, call: ast.Call, name: s
         if problem is not None:
             return problem
         _matrix_products(model, edits, call, done)
-        for other, its_name in _companions(model, document, call):
-            translated = _translated(model, document, other, its_name)
+        for other, its_name, tensors in _companions(model, document, call):
+            translated = _translated(document, other, its_name, tensors)
             if isinstance(translated, Rewrite) and write(edits, other, translated) is None:
                 _matrix_products(model, edits, other, done)
         return finished(edits, f"say {name.replace('numpy.', 'np.')} in TensorFlow")
@@ -64,29 +64,58 @@ def said_in_tensorflow(model: Model, document: Document, call: ast.Call, name: s
         return Refusal(str(conflict))
 
 
-def _translated(model: Model, document: Document, call: ast.Call, name: str) -> Rewrite | Refusal:
-    rewrite = translate_call(document, call, name, tensors_in(model, call))
+def _translated(document: Document, call: ast.Call, name: str, tensors: list[ast.expr]) -> Rewrite | Refusal:
+    rewrite = translate_call(document, call, name, tensors)
     if isinstance(rewrite, Rewrite) and not rewrite.differentiable:
         return Refusal(f"{name.replace('numpy.', 'np.')} has no gradient in TensorFlow either")
     return rewrite
 
 
-def _companions(model: Model, document: Document, call: ast.Call) -> Iterator[tuple[ast.Call, str]]:
-    """The other NumPy calls on tensors in the same statement, or in those of the same function that make values."""
+def _companions(model: Model, document: Document, call: ast.Call) -> Iterator[tuple[ast.Call, str, list[ast.expr]]]:
+    """The other NumPy calls on tensors in the same statement, or in those of the same function that make values.
+
+    Each with its name and the arguments that are tensors, now or once the calls before it are TensorFlow's.
+    """
     syntax = syntax_of(document)
     statement, scope = syntax.statement(call), syntax.scope(call)
     whole = isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef))
-    for node in ast.walk(scope if whole else statement):
-        if not isinstance(node, ast.Call) or node is call or syntax.scope(node) is not scope:
+    made: set[ast.AST] = {call}
+    names = _names_made_of(statement) if whole else set()
+    nodes = [n for n in ast.walk(scope if whole else statement) if isinstance(n, ast.Call) and n is not call]
+    for node in sorted(nodes, key=lambda n: (n.end_lineno or 0, n.end_col_offset or 0)):  # the innermost first
+        name, its_statement = model.api_of(node.func), syntax.statement(node)
+        if syntax.scope(node) is not scope or not name.startswith(_LIBRARIES):
             continue
-        name = model.api_of(node.func)
-        its_statement = syntax.statement(node)
-        tensors = tensors_in(model, node) if name.startswith(_LIBRARIES) else []
-        if not tensors or not (its_statement is statement or any(model.depends(one) for one in tensors)):
-            continue
+        same = its_statement is statement
+        known = tensors_in(model, node)
+        follow = [one for one in _inputs(node) if one not in known and _made_of_these(one, made, names)]
+        counts = follow or (known if same else [one for one in known if model.depends(one)])
         makes = isinstance(its_statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return))
-        if (its_statement is statement or makes) and not _number_wanted(model, syntax, node):
-            yield node, name
+        if counts and (same or makes) and not _number_wanted(model, syntax, node):
+            made.add(node)
+            names |= _names_made_of(its_statement)
+            yield node, name, [*known, *follow]
+
+
+def _inputs(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _names_made_of(statement: ast.stmt) -> set[str]:
+    """The names that the statement gives to values."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def _made_of_these(node: ast.expr, calls: set[ast.AST], names: set[str]) -> bool:
+    """Whether the expression's value is made of one of the calls or names (not of its shape)."""
+    if isinstance(node, ast.Attribute) and node.attr in ("shape", "dtype", "ndim", "size"):
+        return False
+    if node in calls or (isinstance(node, ast.Name) and node.id in names):
+        return True
+    if isinstance(node, ast.Call):
+        return False  # what another call makes of it is not known here
+    return any(_made_of_these(n, calls, names) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
 
 
 def _number_wanted(model: Model, syntax: Syntax, node: ast.expr) -> bool:
