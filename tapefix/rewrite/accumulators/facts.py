@@ -11,7 +11,7 @@ import functools
 from typing import Protocol
 
 from tapefix.rewrite.accumulators.maker import dtype_name
-from tapefix.rewrite.accumulators.rank_tables import REDUCTIONS, SAME_RANK
+from tapefix.rewrite.accumulators.rank_tables import REDUCTIONS, SAME_RANK, SAME_TYPE
 from tapefix.rewrite.accumulators.ranks import Ranks
 from tapefix.rewrite.accumulators.syntax import Loop, dotted
 
@@ -103,7 +103,7 @@ class SyntaxFacts(Ranks):
                     return "float64"
                 if last == "reshape" and isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
                     return self.dtype(func.value, depth - 1)  # `np.linspace(0, 1, 12).reshape(4, 3)`
-                if (last in SAME_RANK or last in REDUCTIONS or last == "reshape") and args:
+                if last in SAME_TYPE and args:
                     return self.dtype(args[0], depth - 1)
             case ast.BinOp(left=left, right=right):
                 a, b = self.dtype(left, depth - 1), self.dtype(right, depth - 1)

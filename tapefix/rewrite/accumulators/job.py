@@ -142,8 +142,10 @@ class Job:
         """Whether an expression takes the buffer out of its container: `buffers["a"]`, `b` of `for b in buffers`."""
         if isinstance(node, ast.Subscript):
             return True
-        if not isinstance(node, ast.Name):
-            return False
+        return isinstance(node, ast.Name) and self.is_taken_from_a_container(node)
+
+    def is_taken_from_a_container(self, node: ast.Name) -> bool:
+        """Whether a name runs over the elements of something: `v` of `for v in variables`."""
         _, bindings = self.syntax.visible(node.id, node)
         return bool(bindings) and all(self._runs_over(binding) for binding in bindings)
 

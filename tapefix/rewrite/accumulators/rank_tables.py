@@ -23,6 +23,12 @@ FIRST_OPERAND = {
     "triu", "inverse", "inv", "cholesky", "expm", "zeros_initializer", "variable", "nan_to_num", "ascontiguousarray",
     "layer_normalization", "mish", "hard_sigmoid", "log_sigmoid", "softsign", "lgamma", "digamma", "unstack",
 }  # fmt: skip
+#: what gives the element type of its first argument
+SAME_TYPE = (SAME_RANK | REDUCTIONS | {
+    "reshape", "transpose", "tile", "pad", "roll", "repeat", "gather", "expand_dims", "squeeze", "broadcast_to",
+    "boolean_mask", "matmul", "matvec", "tensordot", "maximum", "minimum", "add", "multiply", "subtract", "pow",
+    "divide", "flip", "copy", "clip", "slice",
+}) - {"argmax", "argmin", "reduce_any", "reduce_all"}  # fmt: skip
 BROADCAST = {
     "maximum", "minimum", "add", "multiply", "subtract", "pow", "divide", "truediv", "squared_difference", "power",
     "logical_and", "logical_or", "divide_no_nan", "atan2", "floormod", "mod", "multiply_no_nan", "xlogy", "lerp",

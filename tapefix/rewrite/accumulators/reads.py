@@ -127,7 +127,7 @@ def _attribute(job: Job, edits: EditSet, node: ast.Attribute, attr: str) -> ast.
             edits.rewrite(node, tf + ".transpose({inner})", inner=inner)
             return node
         case "size":
-            edits.rewrite(node, tf + ".size({inner})", inner=inner)
+            edits.rewrite(node, "{inner}.shape.num_elements()", inner=inner)
             return None
     raise NotProven(f"line {job.line(node)} reads `.{attr}`, which a tensor doesn't have")
 

@@ -104,6 +104,8 @@ def _one_text(job: Job, uses: list[Write | Read]) -> str:
     node = uses[0].use.spot.node
     if not isinstance(node, ast.Name | ast.Attribute) or dotted(node) is None:
         raise NotProven(f"`{text}` is an element of a container")
+    if isinstance(node, ast.Name) and job.is_taken_from_a_container(node):
+        raise NotProven(f"`{text}` is one of several Variables in a container, on line {job.line(node)}")
     for use in uses:
         if isinstance(use, Write) and use.rebinds:
             raise NotProven(f"line {job.line(use.statement)} binds `{text}` again")
