@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 import traceback
@@ -231,3 +232,17 @@ def test_a_syntax_error_is_the_plain_compilers(instrumented):
         import wrong  # noqa: F401
     assert caught.value.lineno == 1
     assert notes
+
+
+def test_slices_without_a_place_get_that_of_their_expression():
+    """Python 3.8 gives a slice no line, and wraps it."""
+    tree = ast.parse("\n\na = rows[1:3]\nrows[1:2] = [7]\n")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Slice):
+            for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+                if hasattr(node, name):
+                    delattr(node, name)
+    changed = ast.fix_missing_locations(instrument._Instrument().visit(tree))
+    slices = [n for n in ast.walk(changed) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "slice"]
+    assert [node.lineno for node in slices] == [3, 4]
+    compile(changed, "m.py", "exec")

@@ -1,6 +1,7 @@
 """Verifies fixture programs on every TensorFlow that this machine can have.
 
-    python tools/matrix.py [--rows 2.3,2.21] [--per-rule 1] [--use NAME=PYTHON ...] [--envs DIR] [--json FILE]
+    python tools/matrix.py [--rows 2.3,2.21] [--rules TAP1,TAP502] [--per-rule 1]
+                           [--use NAME=PYTHON ...] [--envs DIR] [--json FILE]
 
 For each row a Python of the right version is looked for (PATH, pyenv, uv), and TensorFlow is installed into a virtual
 environment of the row's own below --envs (kept for the next time); --use names an interpreter that has it already.
@@ -112,21 +113,21 @@ def environment(row: Row, folder: Path) -> str:
     return python
 
 
-def cases(per_rule: int) -> Iterator[tuple[str, Path, list[int]]]:
-    """(name, folder, lines of the cut), so many of each rule."""
-    for rule in sorted(FIXTURES.glob("TAP*")):
+def cases(rules: tuple[str, ...], per_rule: int) -> Iterator[tuple[str, Path, list[int]]]:
+    """(name, folder, lines of the cut), so many of each rule whose code begins with one of `rules`."""
+    for rule in (found for found in sorted(FIXTURES.glob("TAP*")) if found.name.startswith(rules)):
         for meta in sorted(rule.glob("*/case.toml"))[:per_rule]:
             facts = tomllib.loads(meta.read_text(encoding="utf-8"))
             yield f"{rule.name}/{meta.parent.name}", meta.parent, facts["lines"]
 
 
-def run_row(row: Row, python: str, per_rule: int, seconds: float) -> Result:
+def run_row(row: Row, python: str, chosen_cases: Sequence[tuple[str, Path, list[int]]], seconds: float) -> Result:
     environ = {**os.environ, **row.environ}
     options = VerifyOptions(python=python, environ=environ, limits=Limits(wall=seconds))
     chosen = choose(python, "", Path.cwd(), environ)
     result = Result(row.name, chosen.tensorflow, chosen.keras)
     with Runner(chosen, options) as runner:
-        for name, folder, lines in cases(per_rule):
+        for name, folder, lines in chosen_cases:
             wrong = _wrong(runner, options, folder, lines)
             if not wrong:
                 result.passed.append(name)
@@ -190,6 +191,7 @@ def _runs(python: str, text: str, environ: Mapping[str, str], seconds: float) ->
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default=",".join(row.name for row in ROWS), help="comma-separated row names")
+    parser.add_argument("--rules", default="TAP", help="comma-separated codes or their beginnings")
     parser.add_argument("--per-rule", type=int, default=1)
     parser.add_argument("--use", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--envs", type=Path, default=Path(".matrix"), help="where the virtual environments are kept")
@@ -197,11 +199,12 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     ready = dict(item.split("=", 1) for item in given.use)
+    chosen_cases = list(cases(tuple(given.rules.split(",")), given.per_rule))
     results = []
     for row in (row for row in ROWS if row.name in given.rows.split(",")):
         try:
             python = ready.get(row.name) or environment(row, given.envs)
-            results.append(run_row(row, python, given.per_rule, given.timeout))
+            results.append(run_row(row, python, chosen_cases, given.timeout))
         except TapefixError as error:
             results.append(Result(row.name, missing=str(error)))
     print(f"{'row':12} {'TensorFlow':10} {'Keras':8} passed failed left out")

@@ -35,6 +35,8 @@ class _Instrument(ast.NodeTransformer):
     def _helper(self, node: ast.AST, name: str, *args: ast.expr, keywords: Sequence[ast.keyword] = ()) -> ast.Call:
         owner = ast.Name(NAME, ast.Load())
         function = ast.Attribute(owner, name, ast.Load())
+        if not hasattr(node, "lineno"):  # a slice in Python 3.8 has no place: it gets that of what it stands in
+            return ast.Call(function, list(args), list(keywords))
         # the line that a traceback shows: where the expression begins, of a chained call where its name stands
         called = getattr(node, "func", None)
         line = called.end_lineno if isinstance(called, ast.Attribute) else getattr(node, "lineno", 1)

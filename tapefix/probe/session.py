@@ -178,6 +178,9 @@ class Session:
                 return compile_instrumented(source, path)
             except (SyntaxError, ValueError, RecursionError):
                 pass  # the plain compiler tells the user what is wrong
+            except Exception as error:  # ours: the module is run as it is, and less of it is seen
+                message = f"not followed through Python: {type(error).__name__}: {error}"
+                self.events.emit("note", message=message, file=path, line=None)
         return compile(source, path, "exec", dont_inherit=True)
 
     def _error(self, error: BaseException) -> None:

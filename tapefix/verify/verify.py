@@ -147,6 +147,10 @@ def _disagreements(judged: Judgement, explained: Observation) -> list[str]:
     if isinstance(explained.ended.end, TimedOut):
         return [f"the explaining run was ended after {explained.ended.end.seconds:g} s; causes may be missing"]
     traced = judge(explained.trace, explained.ended, ())
+    if traced.error is not None and judged.error is None:
+        lost = [f"the explaining run ended by {traced.error.type} ({traced.error.message}); causes may be missing"]
+    else:
+        lost = []
     missing = {(g.file, g.line, v.owner, v.name) for g in traced.gradients for v in g.variables if v.status == "none"}
     places = {(g.file, g.line) for g in traced.gradients}
     odd = [
@@ -155,7 +159,9 @@ def _disagreements(judged: Judgement, explained: Observation) -> list[str]:
         if (g.file, g.line) in places
         and any(v.status == "none" and (g.file, g.line, v.owner, v.name) not in missing for v in g.variables)
     ]
-    return [f"{g.file}:{g.line}: None in the program's own run, but not in the eager run that explains" for g in odd]
+    return lost + [
+        f"{g.file}:{g.line}: None in the program's own run, but not in the eager run that explains" for g in odd
+    ]
 
 
 def _guessed(judged: Judgement, findings: Sequence[StaticFinding]) -> Judgement:
