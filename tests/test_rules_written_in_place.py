@@ -330,24 +330,57 @@ def test_what_is_refused_says_why(what: str, tools: Callable[[bool], Tools]) -> 
     assert any(reason in said for said in reasons), reasons
 
 
-def test_a_buffer_of_another_file_is_told_by_that_file(tmp_path: pathlib.Path, tools: Callable[[bool], Tools]) -> None:
-    (tmp_path / "filling.py").write_text("def fill(out, w):\n    for i in range(4):\n        out[i] = w[i] * 2.0\n")
-    main = tmp_path / "main.py"
-    main.write_text(
-        program(
-            """
+FILLED_ELSEWHERE = """
 from filling import fill
 
 
 def forward(w):
     out = np.zeros((4, 3), np.float32)
-    fill(out, w)
-    return out
+    fill(out, w)  # two slots at a time
+    return out.mean(axis=0)
 """
-        )
-    )
-    result = check_document(Workspace(), str(main), tools(False))
+
+
+def checked(folder: pathlib.Path, filling: str, tools: Tools) -> tuple[Workspace, Fix | Refusal]:
+    """Two files, and what is said of the only finding in the one that trains."""
+    (folder / "filling.py").write_text(filling)
+    (folder / "main.py").write_text(program(FILLED_ELSEWHERE))
+    workspace = Workspace()
+    result = check_document(workspace, str(folder / "main.py"), tools)
     assert isinstance(result, Checked)
     (finding,) = result.findings
-    assert not isinstance(finding.outcome, Fix)
-    assert "filling.py, line 3" in finding.outcome.reason
+    assert finding.place.filename == str(folder / "filling.py")
+    return workspace, finding.outcome
+
+
+def test_a_buffer_that_another_file_fills(tmp_path: pathlib.Path, tools: Callable[[bool], Tools]) -> None:
+    filling = "def fill(out, w):\n    for i in range(4):\n        out[i] = w[i] * 2.0\n"
+    workspace, fix = checked(tmp_path, filling, tools(False))
+    assert isinstance(fix, Fix)
+    assert {edit.filename for edit in fix.edits} == {str(tmp_path / "main.py")}
+    after = workspace.edited(fix.edits).open(str(tmp_path / "main.py")).text
+    assert (
+        "    out = list(np.zeros((4, 3), np.float32))\n"
+        "    fill(out, w)  # two slots at a time\n"
+        "    out = tf.stack(out)\n"
+        "    return tf.reduce_mean(out, axis=0)\n"
+    ) in after
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("out[i:i + 1] = w[i:i + 1]", "filling.py, line 3, uses more than one slot"),
+        ("out[i] += w[i]", "filling.py, line 3, changes a slot"),
+        ("out[i] = w[i, 0]", "filling.py, line 3, may write a value of another shape"),
+        ("out.T[0] = w[:, 0]", "filling.py, line 3: it is written through `out.T`"),
+    ],
+)
+def test_what_only_an_array_takes_is_refused_by_its_file(
+    tmp_path: pathlib.Path, tools: Callable[[bool], Tools], line: str, reason: str
+) -> None:
+    filling = f"def fill(out, w):\n    for i in range(4):\n        {line}\n"
+    _, refusal = checked(tmp_path, filling, tools(False))
+    assert isinstance(refusal, Refusal)
+    assert reason in refusal.reason
+    assert "main.py" in refusal.reason

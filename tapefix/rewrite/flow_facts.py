@@ -38,6 +38,21 @@ class FlowFacts(SyntaxFacts):
         constant = value.const if value is not None else None
         return constant if type(constant) is int else super().number(node)
 
+    # other files
+
+    def _rank(self, node: ast.expr, busy: frozenset[ast.AST], depth: int) -> int | None:
+        """Also of an expression of another file: what a call there hands to a function here."""
+        if node not in self.syntax.order:
+            for other in self._others:
+                if node in other.syntax.order:
+                    return other._rank(node, busy, depth)
+        return super()._rank(node, busy, depth)
+
+    @functools.cached_property
+    def _others(self) -> list[FlowFacts]:
+        names = [name for name, document in self.model.documents.items() if document is not self.document]
+        return [FlowFacts(self.model, name) for name in names]
+
     # calls
 
     def callee(self, call: ast.Call) -> ast.FunctionDef | None:
@@ -48,6 +63,11 @@ class FlowFacts(SyntaxFacts):
         only = found.pop() if len(found) == 1 and len(value.refs) == 1 else None
         return only if only in self.syntax.order else None
 
+    def _resolved(self, call: ast.Call) -> set[ast.FunctionDef]:
+        """The functions, of whichever file, that a call runs."""
+        value = self.model.value_of(call.func)
+        return {f for ref in value.refs if (f := _function_of(ref)) is not None} if value is not None else set()
+
     def calls(self, function: ast.FunctionDef) -> list[ast.Call]:
         return self._calls_by_function.get(function) or super().calls(function)
 
@@ -55,7 +75,11 @@ class FlowFacts(SyntaxFacts):
         if function.name in ("call", "__call__"):
             by_keras = any(name in self.document.text for name in (".fit(", ".predict(", ".evaluate("))
             return None if by_keras else self._calls_by_function.get(function)
-        return super().calls_of(function)
+        own = super().calls_of(function)
+        if own is not None or self.syntax.uses_named(function.name):
+            return own
+        calls = [n for other in self._others for n in other.syntax.order if isinstance(n, ast.Call)]
+        return [call for call in calls if function in self._resolved(call)] or None
 
     @functools.cached_property
     def _calls_by_function(self) -> dict[ast.FunctionDef, list[ast.Call]]:

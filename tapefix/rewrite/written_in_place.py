@@ -10,7 +10,7 @@ from pathlib import Path
 from tapefix.codemod import Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Buffer, Cut, Model
-from tapefix.rewrite.accumulators import Plan, plan
+from tapefix.rewrite.accumulators import Plan, plan, plan_shared
 from tapefix.rewrite.accumulators.batched import plan_batched
 from tapefix.rewrite.flow_facts import FlowFacts
 
@@ -26,13 +26,16 @@ def repair(model: Model, cut: Cut, unsafe: bool = False) -> Fix | Refusal:
     if buffer.escapes:
         return Refusal(buffer.escapes)
     filename = buffer.made.filename
-    if elsewhere := [u for u in buffer.uses if u.spot.filename != filename]:
-        other = elsewhere[0].spot
-        makes = f"{Path(filename).name}, line {getattr(buffer.made.node, 'lineno', '?')}, makes"
-        line = getattr(other.node, "lineno", "?")
-        return Refusal(f"{makes} what is also used in {Path(other.filename).name}, line {line}: both change together")
     document = model.documents.get(filename, model.document)
     facts = FlowFacts(model, filename)
+    if elsewhere := [u for u in buffer.uses if u.spot.filename != filename]:
+        others = {u.spot.filename: FlowFacts(model, u.spot.filename) for u in elsewhere}
+        shared = plan_shared(document, buffer, facts, dict(others))
+        if isinstance(shared, Plan):
+            return as_fix(shared, group(buffer))
+        made_at = f"{Path(filename).name}, line {getattr(buffer.made.node, 'lineno', '?')}"
+        names = ", ".join(sorted({Path(name).name for name in others}))
+        return Refusal(f"it is made in {made_at}, and used in {names} as well: {shared.reason}")
     whole = batched(model, document, buffer, facts)
     if whole is not None and unsafe:
         return whole

@@ -9,6 +9,7 @@ from tapefix.flow.facts import Buffer
 from tapefix.rewrite import imports
 from tapefix.rewrite.accumulators.arrays import plan_tensor_array
 from tapefix.rewrite.accumulators.batched import plan_batched
+from tapefix.rewrite.accumulators.elsewhere import plan_filled_elsewhere
 from tapefix.rewrite.accumulators.facts import Facts, SyntaxFacts
 from tapefix.rewrite.accumulators.functional import plan_functional
 from tapefix.rewrite.accumulators.job import Job
@@ -29,6 +30,21 @@ _RUNGS = (
     plan_functional,
     plan_state,
 )
+
+
+def plan_shared(document: Document, buffer: Buffer, facts: Facts, others: dict[str, Facts]) -> Plan | Refusal:
+    """The rewrite of a buffer that functions of other files fill; `others` are the answers about these, by file."""
+    syntax = syntax_of(document)
+    edits = EditSet(document)
+    try:
+        job = Job.of(document, syntax, facts, buffer)
+        made = plan_filled_elsewhere(job, edits, others)
+        imports.remove_unused(edits)
+        return Plan(made.applicability, edits.edits(), made.message, made.rung)
+    except NotProven as reason:
+        return reason.refusal
+    except EditConflict as conflict:
+        return Refusal(str(conflict))
 
 
 def plan(document: Document, buffer: Buffer, facts: Facts | None = None) -> Plan | Refusal:
@@ -59,4 +75,4 @@ def _most_telling(job: Job, reasons: dict[Callable[[Job, EditSet], Plan], NotPro
     return reasons[plan_state if job.made.library == "variable" and job.holder[0] == "attribute" else plan_functional]
 
 
-__all__ = ["Facts", "NotProven", "Plan", "Refusal", "Rung", "SyntaxFacts", "plan", "plan_batched"]
+__all__ = ["Facts", "NotProven", "Plan", "Refusal", "Rung", "SyntaxFacts", "plan", "plan_batched", "plan_shared"]

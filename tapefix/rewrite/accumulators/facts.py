@@ -13,11 +13,13 @@ from typing import Protocol
 from tapefix.rewrite.accumulators.maker import dtype_name
 from tapefix.rewrite.accumulators.rank_tables import REDUCTIONS, SAME_RANK, SAME_TYPE
 from tapefix.rewrite.accumulators.ranks import Ranks
-from tapefix.rewrite.accumulators.syntax import Loop, dotted
+from tapefix.rewrite.accumulators.syntax import Loop, Syntax, dotted
 
 
 class Facts(Protocol):
     """Questions about one document. None (or False) always means "not known"."""
+
+    syntax: Syntax
 
     def rank(self, node: ast.expr) -> int | None:
         """How many axes the value of an expression has; 0 for a number."""

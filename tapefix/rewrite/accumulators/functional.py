@@ -344,9 +344,7 @@ def _scattered(job: Job, edits: EditSet, write: Write, name: str) -> Template:
 def _by_function(job: Job, edits: EditSet, write: Write, name: str) -> Template:
     """Any other index: by the function that this adds to the module."""
     assert write.value is not None
-    arrays = any(
-        isinstance(e, Fancy) or (isinstance(e, At) and not job.facts.is_position(e.node)) for e in write.access.index
-    )
+    arrays = any(isinstance(e, Fancy) or (isinstance(e, At) and _may_be_array(job, e.node)) for e in write.access.index)
     if arrays and job.facts.traced(write.statement):
         raise NotProven(f"line {job.line(write.statement)} writes by an index that may be an array, inside a graph")
     function = with_value_function(job, edits, arrays)
@@ -358,6 +356,10 @@ def _by_function(job: Job, edits: EditSet, write: Write, name: str) -> Template:
         return f"{function}({name}, {index}, {{value}})", parts
     subscript = job.source(write.access.node)[len(job.source(write.use.spot.node)) :]
     return f"{function}({name}, {index}, {name}{subscript} {_SIGNS[write.operation]} {{value}})", parts
+
+
+def _may_be_array(job: Job, position: ast.expr) -> bool:
+    return not job.facts.is_position(position) and job.facts.rank(position) != 0
 
 
 def _element_text(job: Job, element: Element) -> str:

@@ -48,7 +48,7 @@ def wanted_cast(job: Job) -> str | None:
     types = {job.facts.dtype(write.value) for write in job.writes if write.value is not None}
     if types == {made.dtype}:
         return None
-    if made.dtype == "float32" and types == {None} and not speaks_of_other_floats(job.document):
+    if made.dtype == "float32" and types <= {None} and not speaks_of_other_floats(job.document):
         return None
     return made.dtype
 
