@@ -33,4 +33,6 @@ class CountingOperation(Codemod):
     why = "counts, histograms and strings are integers"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return made_straight_through(model, cut, self.threshold, "a soft count", ("the moments of the values in place of their counts",))
+        return made_straight_through(
+            model, cut, self.threshold, "a soft count", ("the moments of the values in place of their counts",)
+        )

@@ -34,4 +34,6 @@ class HardThreshold(Codemod):
     why = "a comparison gives true or false; it has no gradient"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return made_straight_through(model, cut, self.threshold, "a sigmoid of the difference", ("a sigmoid with another slope",))
+        return made_straight_through(
+            model, cut, self.threshold, "a sigmoid of the difference", ("a sigmoid with another slope",)
+        )

@@ -33,4 +33,6 @@ class IndexOfPrediction(Codemod):
     why = "an index is an integer; it has no gradient"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return made_straight_through(model, cut, self.threshold, "the mean over the probabilities", ("a Gumbel-softmax draw",))
+        return made_straight_through(
+            model, cut, self.threshold, "the mean over the probabilities", ("a Gumbel-softmax draw",)
+        )

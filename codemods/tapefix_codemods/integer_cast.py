@@ -33,4 +33,6 @@ class IntegerCast(Codemod):
     why = "an integer has no gradient"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return made_straight_through(model, cut, self.threshold, "the number before the cast", ("leave the cast out while training",))
+        return made_straight_through(
+            model, cut, self.threshold, "the number before the cast", ("leave the cast out while training",)
+        )

@@ -33,4 +33,6 @@ class Rounding(Codemod):
     why = "rounding is flat: its derivative is zero or missing"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return made_straight_through(model, cut, self.threshold, "the number before it was rounded", ("leave the rounding out while training",))
+        return made_straight_through(
+            model, cut, self.threshold, "the number before it was rounded", ("leave the rounding out while training",)
+        )

@@ -34,5 +34,9 @@ class Sampled(Codemod):
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         return made_straight_through(
-            model, cut, self.threshold, "the distribution", ("a Gumbel-softmax draw", "the score-function estimator (REINFORCE)")
+            model,
+            cut,
+            self.threshold,
+            "the distribution",
+            ("a Gumbel-softmax draw", "the score-function estimator (REINFORCE)"),
         )

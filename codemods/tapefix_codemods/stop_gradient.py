@@ -40,8 +40,13 @@ class StopGradient(Codemod):
             return Refusal("what is stopped can't be told")
         edits = EditSet(model.document_of(cut.spot))
         statement = edits.layout.statement(node)
-        if isinstance(statement, ast.Assign) and statement.value is node and all(
-            isinstance(target, ast.Name) and ast.unparse(target) == ast.unparse(node.args[0]) for target in statement.targets
+        if (
+            isinstance(statement, ast.Assign)
+            and statement.value is node
+            and all(
+                isinstance(target, ast.Name) and ast.unparse(target) == ast.unparse(node.args[0])
+                for target in statement.targets
+            )
         ):
             edits.delete_statement(statement)
         else:

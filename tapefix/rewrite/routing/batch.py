@@ -15,7 +15,7 @@ from tapefix.flow.values import Instance, Kind, Layer
 from tapefix.rewrite import names
 from tapefix.rewrite.accumulators.syntax import dotted
 from tapefix.rewrite.routing.gates import complement
-from tapefix.rewrite.routing.ranks import Ranks
+from tapefix.rewrite.routing.ranks import Ranks, is_new_axis
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
 _ELEMENTWISE = frozenset(
@@ -67,9 +67,9 @@ class Batch:
                     continue
                 case ast.Assign(targets=[ast.Name(id=target)], value=value):
                     self._bind(target, value)
-                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append"), args=[value])) if (
-                    owner == name
-                ):
+                case ast.Expr(
+                    value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append"), args=[value])
+                ) if owner == name:
                     if result is not None:
                         raise Unclear("the list grows twice in a pass")
                     result = self.lift(value)
@@ -106,10 +106,17 @@ class Batch:
                 if any(not (isinstance(a, ast.Constant) and a.value == 0) for a in rest):
                     raise Unclear("the samples are taken along another axis")
                 self._samples(target, iterable.args[0])
+            case ast.Name(id=name), ast.Call() if self.model.is_tensor(iterable):
+                rank = self._rank(iterable)
+                whole = names.fresh(self.site.edits, self.loop, f"{name}_all")
+                self.lines.append(f"{whole} = {self.site.text(iterable)}\n")
+                self.rows[name] = Lifted(whole, "row", rank == 1, rank)
             case ast.Name(id=name), _ if isinstance(iterable, (ast.Name, ast.Attribute, ast.Subscript)):
                 if not self._is_array(iterable):
                     raise Unclear(f"`{self.site.brief(iterable)}` may be no tensor")
-                self.rows[name] = Lifted(self.site.text(iterable), "row", self._rank(iterable) == 1, self._rank(iterable))
+                self.rows[name] = Lifted(
+                    self.site.text(iterable), "row", self._rank(iterable) == 1, self._rank(iterable)
+                )
             case _:
                 raise Unclear("what the loop runs over can't be taken as a whole")
 
@@ -149,7 +156,11 @@ class Batch:
                 if not empty:
                     raise Unclear(f"`{name}` does not begin empty")
                 made = parent
-            elif isinstance(parent, ast.Call) and site.operation(parent) in ("concat", "stack", "concatenate") and joint is None:
+            elif (
+                isinstance(parent, ast.Call)
+                and site.operation(parent) in ("concat", "stack", "concatenate")
+                and joint is None
+            ):
                 axis = site.argument(parent, 1, "axis")
                 if axis is not None and not (isinstance(axis, ast.Constant) and axis.value == 0):
                     raise Unclear(f"`{name}` is joined along another axis")
@@ -169,7 +180,12 @@ class Batch:
         scope = syntax.function(self.loop) or syntax.tree
         end = syntax.end(self.loop)
         for node in ast.walk(scope):
-            if isinstance(node, ast.Name) and node.id in bound and isinstance(node.ctx, ast.Load) and syntax.order[node] > end:
+            if (
+                isinstance(node, ast.Name)
+                and node.id in bound
+                and isinstance(node.ctx, ast.Load)
+                and syntax.order[node] > end
+            ):
                 _, bindings = syntax.visible(node.id, node)
                 if not any(syntax.order[b] > end and syntax.before(b, node) for b in bindings):
                     raise Unclear(f"`{node.id}` is read after the loop")
@@ -179,7 +195,12 @@ class Batch:
         reads = sum(
             isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(self.loop)
         )
-        if _is_dtype(value) or lifted.text.isidentifier() or reads <= 1 or re.fullmatch(r"[\w.]+(\[[^()]*\])?", lifted.text):
+        if (
+            _is_dtype(value)
+            or lifted.text.isidentifier()
+            or reads <= 1
+            or re.fullmatch(r"[\w.]+(\[[^()]*\])?", lifted.text)
+        ):
             self.values[name] = lifted
             return
         self.lines.append(f"{name} = {lifted.text}\n")
@@ -228,7 +249,9 @@ class Batch:
             whole = joined("{x}", x=text) + (f"[:{tail}]" if rest else "")
             if isinstance(first, ast.Name):
                 fixed = sum(not isinstance(e, ast.Slice) for e in rest)
-                return Lifted(whole, "row", rank is not None and rank - 1 - fixed == 0, None if rank is None else rank - fixed)
+                return Lifted(
+                    whole, "row", rank is not None and rank - 1 - fixed == 0, None if rank is None else rank - fixed
+                )
             if isinstance(first, ast.Slice) and self._one_row(first):
                 return Lifted(whole, "batch", rank=rank if not rest else None)
             raise Unclear(f"`{self.site.brief(node)}` can't be taken as a whole")
@@ -237,8 +260,12 @@ class Batch:
         value = self.lift(node.value)
         if value.form == "one":
             return Lifted(self.site.text(node), "one")
-        new_axis = isinstance(first, ast.Constant) and first.value is None or (dotted(first) or "").endswith("newaxis")
-        if value.form == "row" and new_axis and all(isinstance(e, ast.Constant) and e.value is ... or _is_full(e) for e in rest):
+        new_axis = is_new_axis(first)
+        if (
+            value.form == "row"
+            and new_axis
+            and all((isinstance(e, ast.Constant) and e.value is ...) or _is_full(e) for e in rest)
+        ):
             return Lifted(value.text, "batch", rank=value.rank)
         tail = ", ".join(self.site.text(e) for e in elements)
         if value.form == "row" and not new_axis:
@@ -247,7 +274,9 @@ class Batch:
             return Lifted(f"{_atom(value.text)}[:, {tail}]", "row", fixed and left == 1, left if fixed else None)
         if value.form == "batch" and isinstance(first, ast.Constant) and first.value == 0:
             more = ", ".join(self.site.text(e) for e in rest)
-            return Lifted(f"{_atom(value.text)}[:, {more}]" if more else value.text, "row", False, None if more else value.rank)
+            return Lifted(
+                f"{_atom(value.text)}[:, {more}]" if more else value.text, "row", False, None if more else value.rank
+            )
         raise Unclear(f"`{self.site.brief(node)}` can't be taken as a whole")
 
     def _one_row(self, piece: ast.Slice) -> bool:
@@ -339,7 +368,7 @@ class Batch:
         """Numbers and scalar Variables, and what is a type: they go with any shape."""
         if isinstance(node, ast.Constant) or self.site.is_number(node):
             return True
-        if isinstance(node, ast.Attribute) and node.attr == "dtype" or (dotted(node) or "").startswith(("tf.", "np.")):
+        if _is_dtype(node) or (dotted(node) or "").startswith(("tf.", "np.")):
             return True
         return self._rank(node) == 0 or self._is_scalar_variable(node)
 

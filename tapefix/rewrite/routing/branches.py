@@ -128,14 +128,26 @@ class Branches:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and len(test.values) == 2:
             first, second = test.values
             value = self.site.model.value_of(first)
-            if isinstance(first, (ast.Name, ast.Attribute)) and not self.site.trained(first) and not self.site.model.is_tensor(first):
-                if value is None or not self.site.dtype(first) == "float":
+            if (
+                isinstance(first, (ast.Name, ast.Attribute))
+                and not self.site.trained(first)
+                and not self.site.model.is_tensor(first)
+            ):
+                if value is None or self.site.dtype(first) != "float":
                     return first, second
         return None
 
-    def merged(self, gate: str, test: ast.expr, trained: bool, one: Outcome, other: Outcome, before: Outcome) -> Outcome:
-        site, out = self.site, before.copy()
-        out.ended = "return" if "return" in (one.ended, other.ended) else "continue" if "continue" in (one.ended, other.ended) else ""
+    def merged(
+        self, gate: str, test: ast.expr, trained: bool, one: Outcome, other: Outcome, before: Outcome
+    ) -> Outcome:
+        out = before.copy()
+        out.ended = (
+            "return"
+            if "return" in (one.ended, other.ended)
+            else "continue"
+            if "continue" in (one.ended, other.ended)
+            else ""
+        )
         if (one.ended == "return") != (other.ended == "return"):
             raise Unclear("only one branch returns")
         if one.returned is not None and other.returned is not None:
@@ -158,7 +170,9 @@ class Branches:
             out.bound[name] = self.blend(gate, a, b, test)
         mine, theirs = one.effects[len(before.effects) :], other.effects[len(before.effects) :]
         if [e[:2] for e in mine] != [e[:2] for e in theirs]:
-            odd = next((e for e in [*mine, *theirs] if e not in mine or e not in theirs), mine[0] if mine else theirs[0])
+            odd = next(
+                (e for e in [*mine, *theirs] if e not in mine or e not in theirs), mine[0] if mine else theirs[0]
+            )
             what = f"`{odd[1]}.append(...)`" if odd[0] == "append" else f"`{odd[1]} = ...`"
             raise Unclear(f"{what} happens in one branch only, so that the result has another form in the other")
         for (kind, target, a), (_, _, b) in zip(mine, theirs, strict=True):

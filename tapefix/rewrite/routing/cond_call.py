@@ -134,7 +134,9 @@ class CondCall:
         function = self.function(node)
         if function is not None:
             if _has_effects(function):
-                raise Unclear(f"`{site.brief(node)}` does more than return a value, so that it can't run when not chosen")
+                raise Unclear(
+                    f"`{site.brief(node)}` does more than return a value, so that it can't run when not chosen"
+                )
             return f"{site.text(node)}()"
         value = site.model.value_of(node)
         if value is not None and value.refs:

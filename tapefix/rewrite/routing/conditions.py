@@ -18,7 +18,12 @@ _COMPARING = {
     ast.NotEq: "not_equal",
 }
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
-TRUTHS = _GREATER | _LESS | _EQUAL | {"logical_and", "logical_or", "logical_not", "logical_xor", "reduce_any", "reduce_all", "any", "all"}
+TRUTHS = (
+    _GREATER
+    | _LESS
+    | _EQUAL
+    | {"logical_and", "logical_or", "logical_not", "logical_xor", "reduce_any", "reduce_all", "any", "all"}
+)
 
 
 class Conditions:
@@ -170,12 +175,26 @@ class Conditions:
             return joined("tf.sigmoid({a})", a=self.number(left))
         if _is_zero(left):
             return joined("tf.sigmoid(-{a})", a=self.number(right))
-        return joined("tf.sigmoid({a} - {b})", a=self.number(left), b=self.number(right))
+        return joined("tf.sigmoid({a} - {b})", a=self._side(left, right), b=self._side(right, left))
+
+    def _side(self, node: ast.expr, other: ast.expr) -> str:
+        """One side of a comparison; one that lost its gradient for good is a number like any other beside one that
+        carries it."""
+        try:
+            return self.number(node)
+        except Unclear:
+            if self.site.alive(other) and isinstance(node, ast.Name):
+                return self.site.text(node)
+            raise
 
     def _is_uniform(self, node: ast.expr) -> bool:
         """A uniform draw between 0 and 1."""
         node = self.site.definition(node)
-        if not isinstance(node, ast.Call) or self.site.operation(node) not in ("uniform", "stateless_uniform", "random_uniform"):
+        if not isinstance(node, ast.Call) or self.site.operation(node) not in (
+            "uniform",
+            "stateless_uniform",
+            "random_uniform",
+        ):
             return False
         bounds = [self.site.argument(node, i, name) for i, name in ((1, "minval"), (2, "maxval"))]
         if self.site.operation(node) == "stateless_uniform":
@@ -238,7 +257,10 @@ class Conditions:
 
     def _truth_called(self, node: ast.Call) -> str:
         site, operation = self.site, self.site.operation(node)
-        first, second = site.argument(node, 0, "x", "x1", "a", "input_tensor", "input"), site.argument(node, 1, "y", "x2", "b")
+        first, second = (
+            site.argument(node, 0, "x", "x1", "a", "input_tensor", "input"),
+            site.argument(node, 1, "y", "x2", "b"),
+        )
         if operation in _GREATER | _LESS | _EQUAL and first is not None and second is not None:
             return self._pair(operation, first, second)
         if operation == "logical_and" and first is not None and second is not None:
@@ -250,7 +272,10 @@ class Conditions:
         if operation == "logical_not" and first is not None:
             return joined("1.0 - {p}", p=self.truth(first))
         if operation in ("reduce_any", "reduce_all", "any", "all") and first is not None:
-            rest = ", ".join(site.text(a) for a in [*node.args[1:], *(k for k in node.keywords if k.arg not in ("input_tensor", "x"))])
+            rest = ", ".join(
+                site.text(a)
+                for a in [*node.args[1:], *(k for k in node.keywords if k.arg not in ("input_tensor", "x"))]
+            )
             rest = f", {rest}" if rest else ""
             if operation.endswith("all"):
                 return f"tf.reduce_prod({self.truth(first)}{rest})"
@@ -260,7 +285,10 @@ class Conditions:
             if self.is_truth(first):
                 return self.truth(first)
             return joined("tf.tanh(tf.abs({x}))", x=self.number(first))
-        if operation in ("reshape", "expand_dims", "squeeze", "transpose", "identity", "convert_to_tensor") and node.args:
+        if (
+            operation in ("reshape", "expand_dims", "squeeze", "transpose", "identity", "convert_to_tensor")
+            and node.args
+        ):
             rest = ", ".join(site.text(a) for a in [*node.args[1:], *node.keywords])
             return f"{site.text(node.func)}({self.truth(node.args[0])}{', ' + rest if rest else ''})"
         if operation == "stop_gradient":

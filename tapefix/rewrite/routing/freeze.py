@@ -14,7 +14,11 @@ from tapefix.rewrite.routing.numbers import Soften
 from tapefix.rewrite.routing.repair import attempt, message
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
-ALTERNATIVES = ("a soft gate", "a fixed number of passes", "a weighted mean of all passes' results (adaptive computation)")
+ALTERNATIVES = (
+    "a soft gate",
+    "a fixed number of passes",
+    "a weighted mean of all passes' results (adaptive computation)",
+)
 _WHAT = "a sigmoid of the test, as a gate on what later passes change"
 
 
@@ -95,7 +99,10 @@ class Frozen:
 
     def _python_break(self) -> bool:
         return any(
-            isinstance(s, ast.If) and not self.site.trained(s.test) and len(s.body) == 1 and isinstance(s.body[0], ast.Break)
+            isinstance(s, ast.If)
+            and not self.site.trained(s.test)
+            and len(s.body) == 1
+            and isinstance(s.body[0], ast.Break)
             for s in self.loop.body
         )
 
@@ -125,9 +132,15 @@ class Frozen:
                         else:
                             text = joined("{r} * {x}", r=self.running, x=site.text(value))
                             site.edits.replace(value, site.local(text, value))
-                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value) if all(isinstance(t, ast.Name) for t in targets):
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value) if all(
+                    isinstance(t, ast.Name) for t in targets
+                ):
                     self._unpack(statement, [t.id for t in targets if isinstance(t, ast.Name)], carried)
-                case ast.If() if not site.trained(statement.test) and all(isinstance(s, (ast.Break, ast.Pass)) for s in statement.body) and not statement.orelse:
+                case ast.If() if (
+                    not site.trained(statement.test)
+                    and all(isinstance(s, (ast.Break, ast.Pass)) for s in statement.body)
+                    and not statement.orelse
+                ):
                     continue
                 case ast.Pass() | ast.Expr(value=ast.Constant()):
                     continue
@@ -150,7 +163,12 @@ class Frozen:
     def _counts(self, statement: ast.AugAssign) -> bool:
         """A Python counter."""
         site = self.site
-        return isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, int) and not site.model.is_tensor(statement.target) and self._is_whole(statement.target)
+        return (
+            isinstance(statement.value, ast.Constant)
+            and isinstance(statement.value.value, int)
+            and not site.model.is_tensor(statement.target)
+            and self._is_whole(statement.target)
+        )
 
     def _is_whole(self, target: ast.expr) -> bool:
         assert isinstance(target, ast.Name)
@@ -163,7 +181,9 @@ class Frozen:
                     value: ast.expr = assign.value.elts[parent.elts.index(binding)]  # type: ignore[arg-type]
                     if not (isinstance(value, ast.Constant) and isinstance(value.value, int)):
                         return False
-            elif isinstance(parent, ast.Assign) and not (isinstance(parent.value, ast.Constant) and isinstance(parent.value.value, int)):
+            elif isinstance(parent, ast.Assign) and not (
+                isinstance(parent.value, ast.Constant) and isinstance(parent.value.value, int)
+            ):
                 return False
         return True
 
@@ -182,7 +202,12 @@ class Frozen:
 
     def _carried(self) -> set[str]:
         """Names that are bound in the loop and read in a later pass or after it."""
-        stored = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        stored = {
+            n.id
+            for s in self.loop.body
+            for n in ast.walk(s)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
         return {name for name in stored if self._read_after(name) or self._read_first(name)}
 
     def _read_first(self, name: str) -> bool:
@@ -191,11 +216,19 @@ class Frozen:
         if test is not None and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(test)):
             return True
         for statement in self.loop.body:
-            if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name) and statement.target.id == name:
+            if (
+                isinstance(statement, ast.AugAssign)
+                and isinstance(statement.target, ast.Name)
+                and statement.target.id == name
+            ):
                 return True
-            if any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(statement)):
+            if any(
+                isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(statement)
+            ):
                 return True
-            if any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)):
+            if any(
+                isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)
+            ):
                 return False
         return False
 

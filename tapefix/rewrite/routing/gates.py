@@ -9,7 +9,9 @@ from tapefix.rewrite.routing.numbers import Soften
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
 #: what gives no number for some inputs, so that a branch that was not chosen may not run on just anything
-_RISKY = frozenset("log log2 log10 log1p sqrt rsqrt pow divide truediv reciprocal acos asin acosh atanh lgamma digamma".split())
+_RISKY = frozenset(
+    "log log2 log10 log1p sqrt rsqrt pow divide truediv reciprocal acos asin acosh atanh lgamma digamma".split()
+)
 HUGE = 1e4
 
 
@@ -87,38 +89,47 @@ class Gates:
         return joined("{g} * {a} + (1.0 - {g}) * {b}", g=gate, a=one, b=other)
 
     def guarded(self, branch: ast.expr, condition: ast.expr, holds: bool) -> str:
-        """The branch's text, safe to run also where it is not chosen: what the condition compares is replaced there
-        by 1 inside operations that are not defined everywhere."""
+        """The branch's text, safe to run also where it is not chosen: operations that are not defined everywhere get
+        1 there, in their input, so that neither the value nor the gradient becomes NaN."""
         site = self.site
         text = site.text(branch)
-        compared = self._compared(condition)
-        risky = [n for n in ast.walk(branch) if isinstance(n, (ast.Call, ast.BinOp)) and self._is_risky(n)]
-        places = []
-        for operation in risky:
-            for inner in ast.walk(operation):
-                if isinstance(inner, ast.expr) and any(ast.unparse(inner) == ast.unparse(c) for c in compared):
-                    places.append(inner)
-        if not places:
+        shared = self._names(condition)
+        places: list[ast.expr] = []
+        for operation in ast.walk(branch):
+            argument = self._risky_argument(operation)
+            if argument is None or not (shared & self._names(argument) or site.alive(argument)):
+                continue
+            if not any(site.syntax.inside(argument, place) for place in places):
+                places.append(argument)
+        if not places or text != site.document.source(branch):
             return text
         start, _ = site.document.span(branch)
         hard = self.soften.hard(condition)
-        for place in sorted(set(places), key=lambda p: -site.document.span(p)[0]):
+        if site.direct(condition):
+            hard = site.name_for(joined("tf.stop_gradient({c})", c=hard), condition, "chosen")
+        for place in sorted(places, key=lambda p: -site.document.span(p)[0]):
             a, b = site.document.span(place)
             template = "tf.where({c}, {x}, tf.ones_like({x}))" if holds else "tf.where({c}, tf.ones_like({x}), {x})"
-            text = text[: a - start] + joined(template, c=hard, x=site.text(place)) + text[b - start :]
+            text = text[: a - start] + joined(template, c=hard, x=site.document.source(place)) + text[b - start :]
         return text
 
-    def _compared(self, condition: ast.expr) -> list[ast.expr]:
-        node = self.site.definition(condition)
-        found = []
-        for inner in ast.walk(node):
-            sides: list[ast.expr] = []
-            if isinstance(inner, ast.Compare):
-                sides = [inner.left, *inner.comparators]
-            elif isinstance(inner, ast.Call) and self.site.operation(inner) in ("greater", "less", "greater_equal", "less_equal", "equal", "not_equal"):
-                sides = list(inner.args)
-            found += [s for s in sides if not isinstance(s, ast.Constant)]
-        return found
+    def _names(self, node: ast.expr) -> set[str]:
+        """What an expression reads, also by way of the names it is made of."""
+        found = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))}
+        for inner in [n for n in ast.walk(node) if isinstance(n, ast.Name)]:
+            value = self.site.definition(inner)
+            if value is not inner:
+                found |= {ast.unparse(n) for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Attribute))}
+        return {name for name in found if name != "self" and not name.startswith(("tf", "ops", "np", "K."))}
+
+    def _risky_argument(self, node: ast.AST) -> ast.expr | None:
+        """The input for which an operation may give no number."""
+        if isinstance(node, ast.BinOp) and self._is_risky(node):
+            return node.right if isinstance(node.op, ast.Div) else node.left
+        if isinstance(node, ast.Call) and self._is_risky(node) and node.args:
+            divides = self.site.operation(node) in ("divide", "truediv")
+            return node.args[1] if divides and len(node.args) > 1 else node.args[0]
+        return None
 
     def _is_risky(self, node: ast.AST) -> bool:
         if isinstance(node, ast.BinOp):
@@ -159,7 +170,9 @@ def _step(longer: str, shorter: str) -> tuple[str, str] | None:
         return None
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         if ast.dump(node.left) == base:
-            return ("+" if isinstance(node.op, ast.Add) else "-"), ast.get_source_segment(longer.strip(), node.right) or ""
+            return ("+" if isinstance(node.op, ast.Add) else "-"), ast.get_source_segment(
+                longer.strip(), node.right
+            ) or ""
     return None
 
 

@@ -53,7 +53,9 @@ def whole_batch(site: Site, cut: Cut, fix: Fix) -> Fix:
     order = [n for n in ast.walk(site.document.tree) if isinstance(n, ast.For)]
     order.sort(key=lambda n: (n.lineno, n.col_offset))
     straight = site.document.apply(fix.edits)
-    again = sorted((n for n in ast.walk(straight.tree) if isinstance(n, ast.For)), key=lambda n: (n.lineno, n.col_offset))
+    again = sorted(
+        (n for n in ast.walk(straight.tree) if isinstance(n, ast.For)), key=lambda n: (n.lineno, n.col_offset)
+    )
     if len(again) != len(order):
         return fix
     model = understand(straight)
@@ -134,7 +136,7 @@ def straighten(branches: Branches, node: ast.If) -> None:
     top = node
     while site.edits.layout.is_elif(top):
         above = site.syntax.parent(top)
-        if not isinstance(above, ast.If) or not site.trained(above.test) and site.is_number(above.test):
+        if not isinstance(above, ast.If) or (not site.trained(above.test) and site.is_number(above.test)):
             raise Unclear("the `elif` belongs to an `if` on a Python value")
         top = above
     block = site.syntax.block(top)

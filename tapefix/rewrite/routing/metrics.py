@@ -12,7 +12,8 @@ from tapefix.rewrite.routing.site import Site, Unclear, joined
 _AGREEMENT = "tf.reduce_mean(1.0 - tf.abs({y} - {p}){axis})"
 _RIGHT = "tf.reduce_sum({y} * {p}, axis=-1)"
 _SPARSE = (
-    "tf.reduce_sum(tf.one_hot(tf.reshape(tf.cast({y}, tf.int32), tf.shape({p})[:-1]), tf.shape({p})[-1]) * {p}, axis=-1)"
+    "tf.reduce_sum(tf.one_hot(tf.reshape(tf.cast({y}, tf.int32), tf.shape({p})[:-1]), tf.shape({p})[-1])"
+    " * {p}, axis=-1)"
 )
 #: metric -> its soft counterpart; `axis` is filled where the metric gives a value for each sample
 SOFT = {

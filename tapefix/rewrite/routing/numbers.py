@@ -47,9 +47,7 @@ class Soften(Conditions):
             case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
                 return joined("{a} / {b}", a=self.number(left), b=self.number(right))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return joined(
-                    f"{{a}} {_ARITHMETIC[type(op)]} {{b}}", a=self.number(left), b=self.number(right)
-                )
+                return joined(f"{{a}} {_ARITHMETIC[type(op)]} {{b}}", a=self.number(left), b=self.number(right))
             case ast.Subscript(value=value, slice=index) if not self.hardened(index):
                 return joined(f"{{x}}[{site.text(index)}]", x=self.number(value))
             case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
@@ -67,7 +65,9 @@ class Soften(Conditions):
             return site.loses(node) and not site.alive(node)
         if site.loses(node) and not site.alive(node):
             return True
-        return any(self.hardened(inner) for inner in ast.iter_child_nodes(node) if isinstance(inner, (ast.expr, ast.keyword)))
+        return any(
+            self.hardened(inner) for inner in ast.iter_child_nodes(node) if isinstance(inner, (ast.expr, ast.keyword))
+        )
 
     def _called(self, node: ast.Call, operation: str) -> str:
         site = self.site
@@ -230,9 +230,7 @@ class Soften(Conditions):
         ((name, depth),) = found.values()
         positions = joined("tf.range({depth})", depth=depth)
         if len(places) == 1 and places[0] is node:
-            return joined(
-                "tf.tensordot({p}, tf.range(tf.cast({depth}, {p}.dtype)), 1)", p=name, depth=depth
-            )
+            return joined("tf.tensordot({p}, tf.range(tf.cast({depth}, {p}.dtype)), 1)", p=name, depth=depth)
         text = _with(self.site, node, places, positions)
         return joined("tf.tensordot({p}, tf.cast({f}, {p}.dtype), 1)", p=name, f=text)
 
@@ -284,7 +282,7 @@ class Soften(Conditions):
         spread = self.distribution(indices)
         if spread is None:
             return self._between(node, table, indices, axis, batch)
-        probabilities, depth = spread
+        probabilities = spread[0]
         rows = site.once(table, "table")
         if batch is not None:
             if not (_is_literal(batch) and ast.literal_eval(batch) == 1) or axis is not None:
@@ -294,7 +292,9 @@ class Soften(Conditions):
                 return joined("tf.reduce_sum({p} * {rows}, axis=-1)", p=probabilities, rows=rows)
             return joined('tf.einsum("bn,bn...->b...", {p}, {rows})', p=probabilities, rows=rows)
         if axis is not None and not (_is_literal(axis) and ast.literal_eval(axis) == 0):
-            return joined("tf.tensordot({rows}, {p}, [[{axis}], [-1]])", rows=rows, p=probabilities, axis=site.text(axis))
+            return joined(
+                "tf.tensordot({rows}, {p}, [[{axis}], [-1]])", rows=rows, p=probabilities, axis=site.text(axis)
+            )
         return joined("tf.tensordot({p}, {rows}, 1)", p=probabilities, rows=rows)
 
     def _between(
@@ -311,7 +311,8 @@ class Soften(Conditions):
         rows = site.once(table, "table")
         index = site.text(indices)
         return joined(
-            "({x} - tf.stop_gradient({x})) * (tf.gather({t}, tf.minimum({i} + 1, tf.shape({t})[0] - 1)) - tf.gather({t}, {i}))",
+            "({x} - tf.stop_gradient({x}))"
+            " * (tf.gather({t}, tf.minimum({i} + 1, tf.shape({t})[0] - 1)) - tf.gather({t}, {i}))",
             x=position,
             t=rows,
             i=index,

@@ -42,9 +42,11 @@ def positions_of(site: Site, node: ast.Call) -> list[ast.expr]:
             found: list[ast.expr] = []
             for use in site.uses(parent, parent.value, name):
                 above = site.syntax.parent(use)
-                if isinstance(above, ast.Attribute) and above.attr == "indices":
-                    found.append(above)
-                elif isinstance(above, ast.Subscript) and isinstance(above.slice, ast.Constant) and above.slice.value == 1:
+                if (isinstance(above, ast.Attribute) and above.attr == "indices") or (
+                    isinstance(above, ast.Subscript)
+                    and isinstance(above.slice, ast.Constant)
+                    and above.slice.value == 1
+                ):
                     found.append(above)
             return found
     raise Unclear("where the positions of the largest go can't be followed")

@@ -62,16 +62,22 @@ class Ranks:
             return self._returned(function, node, position, given, depth)
         outputs = self._outputs(node.func)
         if outputs is not None:
-            chosen = outputs.elts[position] if isinstance(outputs, (ast.List, ast.Tuple)) and position is not None else outputs
+            chosen = (
+                outputs.elts[position]
+                if isinstance(outputs, (ast.List, ast.Tuple)) and position is not None
+                else outputs
+            )
             return self.of(chosen, None, depth - 1) if not isinstance(chosen, (ast.List, ast.Tuple)) else None
-        return self.output(node.func, self.of(node.args[0], given, depth - 1)) if node.args and position is None else None
+        return (
+            self.output(node.func, self.of(node.args[0], given, depth - 1)) if node.args and position is None else None
+        )
 
     def _method(self, node: ast.Call) -> ast.AST | None:
         """The `call` of the program's own model or layer."""
         value = self.site.model.value_of(node.func)
         for ref in value.refs if value is not None else []:
             found = ref.cls.find("call") or ref.cls.find("__call__") if isinstance(ref, Instance) and ref.cls else None
-            function = getattr(found[1].ref, "node", None) if found is not None else None
+            function: ast.AST | None = getattr(found[1].ref, "node", None) if found is not None else None
             if function in self.site.syntax.order:
                 return function
         return None
@@ -81,7 +87,11 @@ class Ranks:
         value = self.site.model.value_of(function)
         for ref in value.refs if value is not None else []:
             made = ref.spot.node if isinstance(ref, Layer) and ref.spot is not None else None
-            if isinstance(made, ast.Call) and (dotted(made.func) or "").rpartition(".")[2] == "Model" and made in self.site.syntax.order:
+            if (
+                isinstance(made, ast.Call)
+                and (dotted(made.func) or "").rpartition(".")[2] == "Model"
+                and made in self.site.syntax.order
+            ):
                 return self.site.argument(made, 1, "outputs")
         return None
 
@@ -103,7 +113,9 @@ class Ranks:
         for element in index.elts if isinstance(index, ast.Tuple) else [index]:
             if isinstance(element, ast.Slice) or (isinstance(element, ast.Constant) and element.value is ...):
                 continue
-            new = (isinstance(element, ast.Constant) and element.value is None) or (dotted(element) or "").endswith("newaxis")
+            new = (isinstance(element, ast.Constant) and element.value is None) or (dotted(element) or "").endswith(
+                "newaxis"
+            )
             rank += 1 if new else -1
         return rank if rank >= 0 else None
 
@@ -115,7 +127,9 @@ class Ranks:
         given: Mapping[str, int | None] | None,
         depth: int,
     ) -> int | None:
-        returns = [n for n in ast.walk(function) if isinstance(n, ast.Return) and self.site.syntax.function(n) is function]
+        returns = [
+            n for n in ast.walk(function) if isinstance(n, ast.Return) and self.site.syntax.function(n) is function
+        ]
         if len(returns) != 1 or returns[0].value is None:
             return None
         names = [a.arg for a in function.args.args]
@@ -159,7 +173,17 @@ class Ranks:
             return len(shape.elts) + 1 if isinstance(shape, (ast.Tuple, ast.List)) else rank
         if kind in _FLAT:
             return 2
-        if kind in ("Dense", "Dropout", "Activation", "ReLU", "LeakyReLU", "Softmax", "BatchNormalization", "LayerNormalization", "Lambda"):
+        if kind in (
+            "Dense",
+            "Dropout",
+            "Activation",
+            "ReLU",
+            "LeakyReLU",
+            "Softmax",
+            "BatchNormalization",
+            "LayerNormalization",
+            "Lambda",
+        ):
             return rank
         if kind.startswith(("Conv", "MaxPool", "AveragePool")):
             return rank
@@ -169,3 +193,10 @@ class Ranks:
             whole = any(k.arg == "return_sequences" for k in made.keywords)
             return 3 if whole else 2
         return None
+
+
+def is_new_axis(element: ast.expr) -> bool:
+    """`None` or `tf.newaxis` in an index."""
+    if isinstance(element, ast.Constant):
+        return element.value is None
+    return (dotted(element) or "").endswith("newaxis")

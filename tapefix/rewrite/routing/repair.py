@@ -29,7 +29,9 @@ def attempt(site: Site, rewrite: Callable[[], tuple[str, tuple[str, ...]]]) -> F
         return Refusal(f"the new code can't be built ({problem})")
 
 
-def made_straight_through(model: Model, cut: Cut, threshold: str, what: str, alternatives: tuple[str, ...]) -> Fix | Refusal:
+def made_straight_through(
+    model: Model, cut: Cut, threshold: str, what: str, alternatives: tuple[str, ...]
+) -> Fix | Refusal:
     """Each number that comes of the cut value gets the gradient of its soft counterpart."""
     site = Site(model, model.document_of(cut.spot), threshold)
     node = cut.spot.node
@@ -75,8 +77,14 @@ def stopped_around(site: Site, node: ast.expr) -> ast.Call | None:
 
 def message(site: Site, what: str, alternatives: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     if site.soft:
-        return f"{what}, in place of the hard value (soft, as configured)", ("the hard value with that gradient (straight-through)", *alternatives)
-    return f"keep the value and give it the gradient of {what} (straight-through)", (f"{what} alone, which changes the forward value", *alternatives)
+        return f"{what}, in place of the hard value (soft, as configured)", (
+            "the hard value with that gradient (straight-through)",
+            *alternatives,
+        )
+    return f"keep the value and give it the gradient of {what} (straight-through)", (
+        f"{what} alone, which changes the forward value",
+        *alternatives,
+    )
 
 
 def _typed(site: Site, end: ast.expr, soft: str) -> str:

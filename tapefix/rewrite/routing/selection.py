@@ -77,7 +77,10 @@ def _has_neighbours(soften: Soften, node: ast.Call) -> bool:
 def where(site: Site, soften: Soften, node: ast.Call) -> None:
     gates = Gates(site, soften)
     condition = site.argument(node, 0, "condition")
-    one, other = site.argument(node, 1, "x", "x1", "then_expression"), site.argument(node, 2, "y", "x2", "else_expression")
+    one, other = (
+        site.argument(node, 1, "x", "x1", "then_expression"),
+        site.argument(node, 2, "y", "x2", "else_expression"),
+    )
     if condition is None or one is None or other is None:
         raise Unclear(f"the branches of `{site.brief(node)}` can't be told")
     refuse_other_types(site, one, other)
@@ -122,8 +125,10 @@ def _is_huge(site: Site, node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
         return isinstance(node.args[0], ast.Constant) and "inf" in str(node.args[0].value)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return _is_huge(site, node.left) or _is_huge(site, node.right) or any(
-            abs(constant(side) or 0.0) >= HUGE for side in (node.left, node.right)
+        return (
+            _is_huge(site, node.left)
+            or _is_huge(site, node.right)
+            or any(abs(constant(side) or 0.0) >= HUGE for side in (node.left, node.right))
         )
     value = constant(node)
     return value is not None and abs(value) >= HUGE
@@ -166,7 +171,11 @@ def _weights(site: Site, soften: Soften, node: ast.expr) -> tuple[str, ast.expr]
         raise Unclear("it is no selection that takes weights")
     if operation == "boolean_mask":
         values, mask_ = site.argument(node, 0, "tensor"), site.argument(node, 1, "mask")
-        axis = site.argument(node, 2, "axis") if len(node.args) == 3 else next((k.value for k in node.keywords if k.arg == "axis"), None)
+        axis = (
+            site.argument(node, 2, "axis")
+            if len(node.args) == 3
+            else next((k.value for k in node.keywords if k.arg == "axis"), None)
+        )
         if values is None or mask_ is None or (axis is not None and constant(axis) != 0.0):
             raise Unclear(f"`{site.brief(node)}` masks along another axis than the first")
         soft = site.name_for(soften.truth(mask_), node, "soft")

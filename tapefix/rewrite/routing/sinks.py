@@ -30,7 +30,7 @@ class Sinks:
             if here in seen:
                 continue
             seen.add(here)
-            if here is not node and self.is_end(here) or here is node and self.is_own_end(here):
+            if (here is not node and self.is_end(here)) or (here is node and self.is_own_end(here)):
                 if here not in self.found:
                     self.found.append(here)
                 continue
@@ -41,9 +41,14 @@ class Sinks:
 
     def is_own_end(self, node: ast.expr) -> bool:
         operation = self.site.operation(node)
-        return operation in ROUNDING | {"sign", "floordiv", "floor_div", "floor_divide", "bincount", "count_nonzero"} or (
-            isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv)
-        )
+        return operation in ROUNDING | {
+            "sign",
+            "floordiv",
+            "floor_div",
+            "floor_divide",
+            "bincount",
+            "count_nonzero",
+        } or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv))
 
     def is_end(self, node: ast.expr) -> bool:
         """Whether the expression is a number made of the value."""
@@ -56,10 +61,14 @@ class Sinks:
             return self.site.dtype(node) not in ("int", "bool")
         if operation == "count_nonzero":
             return False
-        return (
-            operation in GATHERS | ROUNDING | {"one_hot", "where", "sign", "bincount", "confusion_matrix", "boolean_mask"}
-            or self.soften._is_embedding(node)
-        )
+        return operation in GATHERS | ROUNDING | {
+            "one_hot",
+            "where",
+            "sign",
+            "bincount",
+            "confusion_matrix",
+            "boolean_mask",
+        } or self.soften._is_embedding(node)
 
     def onward(self, node: ast.expr) -> list[ast.expr]:
         syntax, site = self.site.syntax, self.site
@@ -69,7 +78,14 @@ class Sinks:
         match parent:
             case ast.Call() if parent.func is not node:
                 operation = site.operation(parent)
-                if operation in _ON | CASTS | GATHERS | {"boolean_mask", "one_hot", "where", "count_nonzero", "bincount", "confusion_matrix"}:
+                if operation in _ON | CASTS | GATHERS | {
+                    "boolean_mask",
+                    "one_hot",
+                    "where",
+                    "count_nonzero",
+                    "bincount",
+                    "confusion_matrix",
+                }:
                     return [parent]
                 if self.soften._is_embedding(parent):
                     return [parent]

@@ -87,9 +87,7 @@ class Site:
 
     def trained(self, node: ast.AST) -> bool:
         """Weights have to do with the value, whether their gradient still flows or not."""
-        return any(
-            self.alive(inner) or self.loses(inner) for inner in ast.walk(node) if isinstance(inner, ast.expr)
-        )
+        return any(self.alive(inner) or self.loses(inner) for inner in ast.walk(node) if isinstance(inner, ast.expr))
 
     def direct(self, node: ast.expr) -> bool:
         """A trained Variable itself is compared in the condition."""
@@ -108,7 +106,7 @@ class Site:
         return bool(kind) and not kind & ~(Kind.NUMBER | Kind.SHAPE)
 
     def dtype(self, node: ast.expr) -> str:
-        """"float", "int", "bool" or ""."""
+        """ "float", "int", "bool" or ""."""
         if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
             return "bool"
         if isinstance(node, ast.Constant):
@@ -139,10 +137,10 @@ class Site:
         made, use = self.syntax.statement(value), self.syntax.statement(at)
         low, high = self.syntax.end(made), self.syntax.order[use]
         for name in {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}:
-            scope, bindings = self.syntax.visible(name, value)
+            _, bindings = self.syntax.visible(name, value)
             for binding in bindings:
                 own = self.syntax.inside(binding, made) and not self.syntax.inside(binding, value)
-                if own and made is not use or low < self.syntax.order[binding] < high:
+                if (own and made is not use) or low < self.syntax.order[binding] < high:
                     return False
         return True
 
@@ -159,7 +157,7 @@ class Site:
         return found
 
     def reaching(self, node: ast.Name) -> ast.expr | None:
-        """The expression whose value a name surely has at its use; None where there are several or it is no expression."""
+        """The expression whose value a name surely has at its use; None where several may reach it."""
         name, statement = node.id, self.syntax.statement(node)
         function = self.syntax.function(node)
         if isinstance(function, ast.Lambda) and any(a.arg == name for a in function.args.args):
@@ -188,7 +186,11 @@ class Site:
         for inner in ast.walk(statement):
             if isinstance(inner, ast.Name) and inner.id == name and not isinstance(inner.ctx, ast.Load):
                 return True
-            if isinstance(inner, ast.arg) and inner.arg == name and self.syntax.parent(inner) is getattr(statement, "args", 0):
+            if (
+                isinstance(inner, ast.arg)
+                and inner.arg == name
+                and self.syntax.parent(inner) is getattr(statement, "args", 0)
+            ):
                 return inside
             if isinstance(inner, (ast.FunctionDef, ast.ClassDef)) and inner.name == name and inner is not statement:
                 return True
@@ -273,7 +275,9 @@ class Site:
         return all(
             self.operation(inner) in _CHEAP
             if isinstance(inner, ast.Call)
-            else not isinstance(inner, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.ListComp, ast.GeneratorExp))
+            else not isinstance(
+                inner, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.ListComp, ast.GeneratorExp)
+            )
             for inner in ast.walk(node)
         )
 
