@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from tapefix.flow.values import Api, Instance, Layer, Value, Var
 _WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 _IDLE_METHODS = frozenset({"build", "summary"})
 _LISTINGS = frozenset({"layers", "__dict__", "submodules"})
+MOST_IDLE_USES = 8
 _DYNAMIC = frozenset({"getattr", "setattr", "vars", "locals", "globals", "eval", "exec"})
 
 
@@ -28,33 +30,91 @@ class Unused:
 def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
     """What the program makes in vain; silent where another file, or code that asks for names, may use it."""
     tree = document.tree
-    if any(isinstance(n, ast.Name) and n.id in _DYNAMIC for n in ast.walk(tree)):
+    index = _Index(tree)
+    candidates = [s for s in index.assignments if is_made(seen.get(s.value))]
+    if not candidates or not _DYNAMIC.isdisjoint(index.loads):
         return
-    if any(isinstance(n, ast.Attribute) and n.attr in _LISTINGS and not is_library(n, seen) for n in ast.walk(tree)):
+    if any(not is_library(n, seen) for name in _LISTINGS for n in index.attributes.get(name, [])):
         return
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     script = runs_by_itself(tree)
-    for statement in ast.walk(tree):
-        if not (
-            isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.value, ast.Call)
-        ):
+    for statement in candidates:
+        target = statement.targets[0]
+        uses = index.uses_of(target, statement, script)
+        if uses is None or len(uses) > MOST_IDLE_USES:
             continue
-        made, target = seen.get(statement.value), statement.targets[0]
-        if made is None or not isinstance(made.ref, (Layer, Instance, Var)):
-            continue
-        if (
-            isinstance(made.ref, Instance)
-            and not made.ref.is_keras()
-            or isinstance(made.ref, Layer)
-            and made.ref.opaque
-        ):
-            continue
-        uses = uses_of(target, statement, tree, parents, script)
-        if uses is None:
-            continue
-        if all(is_idle(use, parents) for use in uses):
+        if all(is_idle(use, index.parents) for use in uses):
             name = target.id if isinstance(target, ast.Name) else ast.unparse(target)
+            made = seen[statement.value]
             yield Unused(statement, name, not isinstance(made.ref, Var), tuple(uses))
+
+
+def is_made(value: Value | None) -> bool:
+    """A layer, model or Variable of the program's own making."""
+    ref = value.ref if value is not None else None
+    if isinstance(ref, Instance):
+        return ref.is_keras()
+    return isinstance(ref, Var) or (isinstance(ref, Layer) and not ref.opaque)
+
+
+class _Index:
+    """Who is named where in a file, from one walk."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.assignments: list[ast.Assign] = []
+        self.loads: dict[str, list[tuple[ast.AST, ast.Name]]] = {}  # with the scope around each
+        self.stores: dict[str, list[tuple[ast.AST, ast.Name]]] = {}
+        self.attributes: dict[str, list[ast.Attribute]] = {}
+        self.outer: set[str] = set()  # global and nonlocal names
+        self.scopes: dict[ast.AST, ast.AST] = {}  # of the assignments
+        self.around: dict[ast.AST, ast.AST] = {}  # scope -> the scope around it
+        todo: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
+        while todo:
+            node, scope = todo.pop()
+            if isinstance(node, ast.Name):
+                table = self.loads if isinstance(node.ctx, ast.Load) else self.stores
+                table.setdefault(node.id, []).append((scope, node))
+                continue
+            if isinstance(node, ast.Attribute):
+                self.attributes.setdefault(node.attr, []).append(node)
+            elif isinstance(node, ast.Assign):
+                if len(node.targets) == 1 and isinstance(node.value, ast.Call):
+                    self.assignments.append(node)
+                    self.scopes[node] = scope
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self.around[node] = scope
+                scope = node
+            elif isinstance(node, (ast.Global, ast.Nonlocal)):
+                self.outer.update(node.names)
+            todo += [(child, scope) for child in ast.iter_child_nodes(node)]
+        self.assignments.sort(key=lambda s: (s.lineno, s.col_offset))
+
+    @functools.cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        return {child: parent for parent in ast.walk(self.tree) for child in ast.iter_child_nodes(parent)}
+
+    def within(self, scope: ast.AST, outer: ast.AST) -> bool:
+        while scope is not outer:
+            if scope not in self.around:
+                return outer is self.tree
+            scope = self.around[scope]
+        return True
+
+    def uses_of(self, target: ast.expr, statement: ast.Assign, script: bool) -> list[ast.expr] | None:
+        """Every place that reads what was bound; None where not every place is known."""
+        if isinstance(target, ast.Name):
+            scope = self.scopes[statement]
+            if isinstance(scope, ast.ClassDef) or (scope is self.tree and not script) or target.id in self.outer:
+                return None
+            if sum(self.within(s, scope) for s, _ in self.stores.get(target.id, [])) != 1:
+                return None
+            return [n for s, n in self.loads.get(target.id, []) if self.within(s, scope)]
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+            same = self.attributes.get(target.attr, [])
+            if not script or sum(not isinstance(n.ctx, ast.Load) for n in same) != 1:
+                return None
+            return [n for n in same if isinstance(n.ctx, ast.Load)]
+        return None
 
 
 def is_library(node: ast.Attribute, seen: dict[ast.AST, Value]) -> bool:
@@ -70,40 +130,6 @@ def runs_by_itself(tree: ast.Module) -> bool:
         and not isinstance(getattr(s, "value", None), ast.Constant)
         for s in tree.body
     ) or any(isinstance(s, ast.If) and "__main__" in ast.unparse(s.test) for s in tree.body)
-
-
-def uses_of(
-    target: ast.expr, statement: ast.Assign, tree: ast.Module, parents: dict[ast.AST, ast.AST], script: bool
-) -> list[ast.expr] | None:
-    """Every place that reads what was bound; None where not every place is known."""
-    if isinstance(target, ast.Name):
-        scope = parents[statement]
-        while not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef)):
-            scope = parents[scope]
-        if isinstance(scope, ast.ClassDef) or (isinstance(scope, ast.Module) and not script):
-            return None
-        bound = [
-            n
-            for n in ast.walk(scope)
-            if isinstance(n, ast.Name) and n.id == target.id and not isinstance(n.ctx, ast.Load)
-        ]
-        exported = any(isinstance(n, (ast.Global, ast.Nonlocal)) and target.id in n.names for n in ast.walk(tree))
-        if len(bound) != 1 or exported:
-            return None
-        return [
-            n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load)
-        ]
-    if (
-        isinstance(target, ast.Attribute)
-        and isinstance(target.value, ast.Name)
-        and target.value.id == "self"
-        and script
-    ):
-        same = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == target.attr]
-        if sum(not isinstance(n.ctx, ast.Load) for n in same) != 1:
-            return None
-        return [n for n in same if isinstance(n.ctx, ast.Load)]
-    return None
 
 
 def is_idle(use: ast.expr, parents: dict[ast.AST, ast.AST]) -> bool:
