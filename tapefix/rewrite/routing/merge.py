@@ -14,6 +14,7 @@ from tapefix.rewrite.edits import EditConflict
 from tapefix.rewrite.routing.batch import Batch
 from tapefix.rewrite.routing.branches import Branches, Outcome
 from tapefix.rewrite.routing.cond_call import ALTERNATIVES
+from tapefix.rewrite.routing.dispatch import called_entry, match_statement
 from tapefix.rewrite.routing.freeze import freeze_break
 from tapefix.rewrite.routing.repair import attempt, message
 from tapefix.rewrite.routing.site import Site, Unclear, joined
@@ -35,6 +36,10 @@ def repair_if(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
             branches.trained = True
         elif isinstance(parent, ast.If) and parent.test is test:
             straighten(branches, parent)
+        elif isinstance(parent, ast.Match) and parent.subject is test:
+            match(branches, parent)
+        elif isinstance(test, ast.Subscript):
+            called_entry(branches, test)
         else:
             raise Unclear("the branches can't be told")
         if not branches.trained:
@@ -150,14 +155,21 @@ def straighten(branches: Branches, node: ast.If) -> None:
         outcome = early(branches, top, rest)
     else:
         outcome = branches.choose(top, [], Outcome())
-    lines = [*site.prelude, *written(outcome)]
     if leaves and outcome.ended == "" and any(isinstance(n, ast.Return) for n in _inner(top)):
         raise Unclear("only one branch returns")
-    comments = comments_in(site, [top])
-    text = "".join([*comments, *lines]) or "pass\n"
+    put(site, top, used, outcome)
+
+
+def match(branches: Branches, node: ast.Match) -> None:
+    outcome, used = match_statement(branches, node)
+    put(branches.site, node, used, outcome)
+
+
+def put(site: Site, top: ast.stmt, used: list[ast.stmt], outcome: Outcome) -> None:
+    """What the statements come to, in their place."""
+    text = "".join([*comments_in(site, [top]), *site.prelude, *written(outcome)]) or "pass\n"
     site.captured = []
-    text = site.local(text, top, statement=True)
-    site.edits.replace_statement(top, text)
+    site.edits.replace_statement(top, site.local(text, top, statement=True))
     for statement in used:
         site.edits.delete_statement(statement)
 

@@ -96,6 +96,8 @@ class Soften(Conditions):
             return self._one_hot(node)
         if operation in GATHERS:
             return self._gathered(node)
+        if operation == "take_along_axis":
+            return self._taken_along(node)
         if operation in ("where", "select", "switch") and len(node.args) == 3:
             condition, one, other = node.args
             p = site.name_for(self.truth(condition), condition, "soft")
@@ -296,6 +298,21 @@ class Soften(Conditions):
                 "tf.tensordot({rows}, {p}, [[{axis}], [-1]])", rows=rows, p=probabilities, axis=site.text(axis)
             )
         return joined("tf.tensordot({p}, {rows}, 1)", p=probabilities, rows=rows)
+
+    def _taken_along(self, node: ast.Call) -> str:
+        """`take_along_axis(values, expand_dims(argmax(scores), -1), -1)`: the mean over the last axis."""
+        site = self.site
+        values, indices = site.argument(node, 0, "x", "arr"), site.argument(node, 1, "indices")
+        axis = site.argument(node, 2, "axis")
+        wide = site.definition(indices) if indices is not None else None
+        if values is None or not (axis is None or (_is_literal(axis) and ast.literal_eval(axis) == -1)):
+            raise Unclear(f"`{site.brief(node)}` takes along an axis that is not the last")
+        spread = None
+        if isinstance(wide, ast.Call) and site.operation(wide) == "expand_dims" and wide.args:
+            spread = self.distribution(wide.args[0])
+        if spread is None or self.hardened(values):
+            raise Unclear(f"`{site.brief(node)}` takes what has no probabilities")
+        return joined("tf.reduce_sum({p} * {v}, axis=-1, keepdims=True)", p=spread[0], v=site.once(values, "values"))
 
     def _between(
         self, node: ast.Call, table: ast.expr, indices: ast.expr, axis: ast.expr | None, batch: ast.expr | None

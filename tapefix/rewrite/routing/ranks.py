@@ -113,10 +113,7 @@ class Ranks:
         for element in index.elts if isinstance(index, ast.Tuple) else [index]:
             if isinstance(element, ast.Slice) or (isinstance(element, ast.Constant) and element.value is ...):
                 continue
-            new = (isinstance(element, ast.Constant) and element.value is None) or (dotted(element) or "").endswith(
-                "newaxis"
-            )
-            rank += 1 if new else -1
+            rank += 1 if is_new_axis(element) else -1
         return rank if rank >= 0 else None
 
     def _returned(

@@ -62,6 +62,7 @@ class Sinks:
         if operation == "count_nonzero":
             return False
         return operation in GATHERS | ROUNDING | {
+            "take_along_axis",
             "one_hot",
             "where",
             "sign",
@@ -80,6 +81,7 @@ class Sinks:
                 operation = site.operation(parent)
                 if operation in _ON | CASTS | GATHERS | {
                     "boolean_mask",
+                    "take_along_axis",
                     "one_hot",
                     "where",
                     "count_nonzero",
