@@ -20,6 +20,8 @@ _LINEAR = (
     | frozenset("Neg Identity Reshape Cast Squeeze ExpandDims Mul RealDiv Div DivNoNan Snapshot".split())
 )
 _ZEROING = frozenset(["Sign"])
+_MEANS = frozenset(["Mean", "Sum"])
+_MEANS_IN_NUMPY = frozenset("mean average nanmean sum nansum".split())
 
 
 class _Paths:
@@ -321,11 +323,35 @@ def _is_term(paths: _Paths, cut: Edge, living: Set[int]) -> bool:
         op = edge.event.op
         if op in _JOINS or (op in _SIGNED and _linear_to_target(paths, edge.dst)):
             return True
+        if op in _SIGNED and _is_own_mean(paths, cut, edge):
+            return True
         if op in _APPLIES and cut.kind == EXPORT:
             if upstream is None:
                 upstream = paths.upstream([cut.src], lambda e: True)
             if _other_weights(paths, edge, upstream):
                 return True
+    return False
+
+
+def _is_own_mean(paths: _Paths, cut: Edge, edge: Edge) -> bool:
+    """The cut value is a mean or sum of the very tensor it is taken from: that is centring, and its gradient counts.
+
+    A maximum taken from its own tensor (a softmax that does not overflow) is detached on purpose: there it cancels out.
+    """
+    whole = {other.src for other in _inputs(paths, edge)}
+    if cut.src in whole:
+        return cut.event.via.rpartition(".")[2] in _MEANS_IN_NUMPY
+    seen, todo, averaged = {cut.src}, [cut.src], False
+    while todo:
+        for back in paths.backward.get(todo.pop(), ()):
+            if back.kind != OP or back.event.op not in _LINEAR:
+                continue
+            averaged = averaged or back.event.op in _MEANS
+            if back.src in whole:
+                return averaged
+            if back.src not in seen:
+                seen.add(back.src)
+                todo.append(back.src)
     return False
 
 

@@ -52,6 +52,7 @@ class Recorder:
         self.steps = max(1, steps)
         self.calls: Dict[Place, int] = {}
         self.traced: List[Call] = []
+        self._counters: List[Any] = []
         self.listeners: List[Callable[[Any, Any, Sequence[Any], Call], None]] = []
         self._inside = 0
         self._unapplied = 0  # gradient calls whose result no optimizer has been given yet
@@ -205,6 +206,7 @@ class Recorder:
         tf = self.tf
         with tf.init_scope():  # the class itself: tf.Variable may not be made in a function's later traces
             runs = ResourceVariable(0, dtype=tf.int64, trainable=False)
+        self._counters.append(runs)  # before TensorFlow 2.5 a function's graph does not keep the variables it reads
         flat: List[Any] = []
         pieces: List[int] = []  # arrays that each gradient takes: 2 for values and indices
         for gradient in present:
