@@ -1,7 +1,7 @@
 """The repairs of TAP105, TAP201-TAP209 and TAP502: to the letter, and what is refused with which reason.
 
 An after.py is what `apply` makes of before.py (`apply --unsafe-fixes` where the case calls for judgement); that such
-programs train is the matter of test_fixtures_applied.py.
+programs train is the matter of test_repairs.py.
 """
 
 from __future__ import annotations
@@ -422,3 +422,68 @@ def test_inner_steps_on_a_copied_model_become_functional() -> None:
     assert after(text) == text
     assert FUNCTIONAL in after(text, unsafe=True)
     assert all(found.fix and found.fix.alternatives for found in findings(text))
+
+
+def test_inner_steps_on_the_model_itself_become_functional() -> None:
+    text = program(
+        """
+rate = tf.Variable(0.1)
+
+def loss_of(x, y):
+    params = model.trainable_variables
+    saved = [v.numpy() for v in params]
+    for _ in range(2):
+        with tf.GradientTape() as inner:
+            support = tf.reduce_mean(model(x))
+        slopes = inner.gradient(support, params)
+        for p, s in zip(params, slopes):
+            p.assign(p - rate * s)
+    return tf.reduce_mean(model(x))
+""",
+        """
+with tf.GradientTape() as tape:
+    loss = loss_of(x, y)
+grads = tape.gradient(loss, [rate])
+""",
+    )
+    made = after(text, unsafe=True)
+    assert "        slopes = inner.gradient(support, fast_weights)\n" in made
+    assert "        fast_weights = [p - rate * s for p, s in zip(fast_weights, slopes)]\n" in made
+    assert "p.assign" not in made
+
+
+STEP = """
+w = tf.Variable(tf.ones((3, 1)))
+rate = tf.Variable(0.1)
+
+def predict(w, x):
+    return tf.matmul(x, w)
+
+def loss_of(x, y):
+    before = tf.identity(w)
+    with tf.GradientTape() as inner:
+        support = tf.reduce_mean(predict(w, x))
+    slope = inner.gradient(support, w)
+    w.assign_sub(rate * slope)
+    query = tf.reduce_mean(tf.square(predict(w, x)))
+    {restore}
+    return query
+"""
+STEP_TRAIN = """
+with tf.GradientTape() as tape:
+    loss = loss_of(x, y)
+grads = tape.gradient(loss, [rate])
+"""
+
+
+def test_a_step_of_a_variable_that_is_put_back_is_only_computed() -> None:
+    made = after(program(STEP.replace("{restore}", "w.assign(before)"), STEP_TRAIN), unsafe=True)
+    assert "    stepped_w = w - rate * slope\n    query = tf.reduce_mean(tf.square(predict(stepped_w, x)))\n" in made
+    assert "w.assign(before)" in made
+    assert "assign_sub" not in made
+
+
+def test_a_step_of_a_variable_that_keeps_it_is_also_written() -> None:
+    made = after(program(STEP.replace("{restore}", "pass"), STEP_TRAIN), unsafe=True)
+    assert "    stepped_w = w - rate * slope\n    w.assign_sub(rate * slope)\n" in made
+    assert "predict(stepped_w, x)" in made

@@ -16,7 +16,8 @@ After
 
 Fix
 ---
-Safe where the reads that follow the write are all known.
+Safe where the reads that follow the write are all known. Unsafe for a step of an inner optimisation: what reads the
+Variables after it reads the stepped values, which the Variables themselves need no longer hold.
 
 See https://www.tensorflow.org/guide/autodiff
 """
@@ -27,6 +28,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
+from tapefix.rewrite.stepped import stepped
 from tapefix.rewrite.weights import of_a_model
 from tapefix.rewrite.written_in_place import repair
 
@@ -41,4 +43,8 @@ class VariableAssign(Codemod):
         return not of_a_model(model, cut)  # TAP207 speaks of the weights of a model
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return repair(model, cut, self.unsafe)
+        outcome = repair(model, cut, self.unsafe)
+        if isinstance(outcome, Fix):
+            return outcome
+        functional = stepped(model, cut)
+        return functional if isinstance(functional, Fix) else outcome

@@ -39,8 +39,8 @@ class Loop:
     write: ast.Call
 
     @classmethod
-    def at(cls, statement: ast.AST | None) -> Loop | None:
-        """The loop, if the statement is one."""
+    def at(cls, statement: ast.AST | None, syntax: Syntax | None = None) -> Loop | None:
+        """The loop, if the statement is one. With `syntax`, a name for the model's variables counts as well."""
         if not isinstance(statement, ast.For) or len(statement.body) != 1 or statement.orelse:
             return None
         targets = statement.target.elts if isinstance(statement.target, ast.Tuple) else []
@@ -48,9 +48,8 @@ class Loop:
         if not (isinstance(zipped, ast.Call) and ast.unparse(zipped.func) == "zip" and targets and zipped.args):
             return None
         variables, variable = zipped.args[0], targets[0]
-        if not (
-            isinstance(variables, ast.Attribute) and variables.attr in VARIABLES and isinstance(variable, ast.Name)
-        ):
+        owned = _meant(variables, syntax) if syntax is not None else variables
+        if not (isinstance(owned, ast.Attribute) and owned.attr in VARIABLES and isinstance(variable, ast.Name)):
             return None
         if not (isinstance(body, ast.Expr) and isinstance(body.value, ast.Call)):
             return None
@@ -59,7 +58,18 @@ class Loop:
             return None
         if not (isinstance(write.func.value, ast.Name) and write.func.value.id == variable.id):
             return None
-        return cls(statement, variables.value, variables, variable, zipped.args[1:], write)
+        return cls(statement, owned.value, variables, variable, zipped.args[1:], write)
+
+
+def _meant(variables: ast.expr, syntax: Syntax) -> ast.expr:
+    """What a name that is bound once stands for; any other expression as it is."""
+    if not isinstance(variables, ast.Name):
+        return variables
+    _, bindings = syntax.visible(variables.id, variables)
+    above = syntax.parent(bindings[0]) if len(bindings) == 1 else None
+    if isinstance(above, ast.Assign) and above.targets == [bindings[0]]:
+        return above.value
+    return variables
 
 
 class Functional:
@@ -86,7 +96,7 @@ class Functional:
             self.edits.rewrite(weights, "{name}", name=self.name)
         else:
             self.edits.rewrite_statement(self.at, "{name} = {weights}", name=self.name, weights=weights)
-        return self._redirect(self.syntax.order[self.at])
+        return self._redirect(self.syntax.order[self.at], self.at)
 
     def copied_from(self, other: ast.expr, statement: ast.stmt | None) -> Fix | Refusal:
         """`model.set_weights(other.get_weights())`: the other's weights, as tensors. `statement` goes, if given."""
@@ -97,7 +107,7 @@ class Functional:
             self.edits.rewrite_statement(statement, text, name=self.name, other=other)
         else:
             self.edits.insert_after(self.at, text, name=self.name, other=other)
-        return self._redirect(self.syntax.order[self.at])
+        return self._redirect(self.syntax.order[self.at], self.at)
 
     def written_in_a_loop(self, loop: Loop) -> Fix | Refusal:
         """`for v, g in zip(...): v.assign_sub(...)` and the calls of the model after it, or around it."""
@@ -117,7 +127,7 @@ class Functional:
     def given_by_helper(self, call: ast.Call) -> Fix | Refusal:
         """A helper that wrote the weights returns them: the statement that calls it binds them."""
         self.edits.rewrite_statement(self.at, "{name} = {call}", name=self.name, call=call)
-        return self._redirect(self.syntax.order[self.at])
+        return self._redirect(self.syntax.order[self.at], self.at)
 
     def _steps(self, loop: Loop) -> ast.stmt | None:
         """The loop of several inner steps around it, if the model is called there too."""
@@ -153,21 +163,30 @@ class Functional:
                 return True
         return False
 
-    def _redirect(self, start: int) -> Fix | Refusal:
+    def _redirect(self, start: int, skipped: ast.stmt | None = None) -> Fix | Refusal:
         """Everything after `start` that uses the model, told to use the list."""
         done: set[ast.AST] = set()
         used = False
         for node in ast.walk(self.scope):
-            if self.syntax.order.get(node, -1) <= start or self.syntax.inside(node, self.at):
+            if self.syntax.order.get(node, -1) <= start or (skipped is not None and self.syntax.inside(node, skipped)):
                 continue
-            inner = Loop.at(node)
+            inner = Loop.at(node, self.syntax)
             if inner is not None and ast.unparse(inner.model) == self.key:
                 self._rebind(inner, self.name)
                 done |= set(ast.walk(inner.variables))
         for node in sorted(
             (n for n in ast.walk(self.scope) if n in self.syntax.order), key=lambda n: self.syntax.order[n]
         ):
-            if self.syntax.order[node] <= start or self.syntax.inside(node, self.at) or node in done:
+            if (
+                self.syntax.order[node] <= start
+                or (skipped is not None and self.syntax.inside(node, skipped))
+                or node in done
+            ):
+                continue
+            if self._is_alias(node):
+                assert isinstance(node, ast.Name)
+                self.edits.replace(node, self.name)
+                self._watch(node)
                 continue
             if not isinstance(node, (ast.Name, ast.Attribute)) or ast.unparse(node) != self.key:
                 continue
@@ -181,6 +200,13 @@ class Functional:
             return Refusal(f"`{self.key}` is not called where its weights are written; {_BY_HAND}")
         imports.remove_unused(self.edits)
         return Fix(Applicability.UNSAFE, MESSAGE, self.edits.edits(), ALTERNATIVES)
+
+    def _is_alias(self, node: ast.AST) -> bool:
+        """Whether the node is a name for the list of the model's variables."""
+        if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
+            return False
+        meant = _meant(node, self.syntax)
+        return isinstance(meant, ast.Attribute) and meant.attr in VARIABLES and ast.unparse(meant.value) == self.key
 
     def _use(self, node: ast.expr) -> bool | None:
         """One use of the model told to use the list: True for a call, False for a reading, None where it can't be."""

@@ -28,8 +28,8 @@ _KERAS_2 = "Keras 2 has no stateless_call; write the model's forward pass as a f
 def of_a_model(model: Model, cut: Cut) -> bool:
     """Whether the Variable that is written is a weight of a Keras layer or model."""
     statement = syntax_of(model.document_of(cut.spot)).statement(cut.spot.node)
-    above = syntax_of(model.document_of(cut.spot)).parent(statement)
-    return Loop.at(above) is not None or _Weight.at(statement) is not None
+    syntax = syntax_of(model.document_of(cut.spot))
+    return Loop.at(syntax.parent(statement), syntax) is not None or _Weight.at(statement) is not None
 
 
 def run_on_computed(model: Model, cut: Cut) -> Fix | Refusal:
@@ -48,7 +48,7 @@ def run_on_computed(model: Model, cut: Cut) -> Fix | Refusal:
         if "BatchNormalization" in document.text:
             return Refusal(f"batch normalisation keeps statistics among the weights; {_BY_HAND}")
         above = syntax.parent(statement)
-        loop, weight = Loop.at(above), _Weight.at(statement)
+        loop, weight = Loop.at(above, syntax), _Weight.at(statement)
         if loop is not None:
             return _loop(document, syntax, loop)
         if weight is not None:
