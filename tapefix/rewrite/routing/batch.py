@@ -10,6 +10,7 @@ import ast
 import re
 from dataclasses import dataclass, replace
 
+from tapefix.documents.document import Document
 from tapefix.flow import Model
 from tapefix.flow.values import Instance, Kind, Layer
 from tapefix.rewrite import names
@@ -51,6 +52,7 @@ class Batch:
         self.index: str | None = None
         self.values: dict[str, Lifted] = {}
         self.lines: list[str] = []
+        self.slice = ":"  # the samples that the loop goes through
         self.ranks = Ranks(site)
         self.given: dict[str, str] = {}
         self.shaped: dict[tuple[str, int | None], str] = {}
@@ -94,7 +96,8 @@ class Batch:
         match target, iterable:
             case ast.Name(id=name), ast.Call(func=ast.Name(id="range"), args=[count]):
                 self.index = name
-                self.count = count
+                if not self._counts_all(count):
+                    self.slice = f":{self.site.text(count)}"
             case ast.Tuple(elts=[ast.Name(id=name), inner]), ast.Call(func=ast.Name(id="enumerate"), args=[items]):
                 self.index = name
                 self._samples(inner, items)
@@ -119,6 +122,18 @@ class Batch:
                 )
             case _:
                 raise Unclear("what the loop runs over can't be taken as a whole")
+
+    def _counts_all(self, count: ast.expr) -> bool:
+        """`len(x)`, `x.shape[0]` or `tf.shape(x)[0]`: all samples."""
+        node = self.site.definition(count)
+        if isinstance(node, ast.Call) and dotted(node.func) == "len":
+            return True
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == 0:
+            whole = node.value
+            return (isinstance(whole, ast.Attribute) and whole.attr == "shape") or (
+                self.site.operation(whole) in ("shape", "int_shape")
+            )
+        return False
 
     def _is_array(self, node: ast.expr) -> bool:
         kind = self.model.kind_of(node)
@@ -246,7 +261,7 @@ class Batch:
                 raise Unclear(f"`{self.site.brief(node)}` can't be taken as a whole")
             text, rank = self.site.text(node.value), self._rank(node.value)
             tail = "".join(f", {self.site.text(e)}" for e in rest)
-            whole = joined("{x}", x=text) + (f"[:{tail}]" if rest else "")
+            whole = joined("{x}", x=text) + (f"[{self.slice}{tail}]" if rest or self.slice != ":" else "")
             if isinstance(first, ast.Name):
                 fixed = sum(not isinstance(e, ast.Slice) for e in rest)
                 return Lifted(
@@ -433,12 +448,18 @@ class Batch:
         site.edits.delete_statement(made)
         for known, name in self.given.items():
             result = replace(result, text=result.text.replace(known, name))
-        text = "".join(self.lines)
+        text = "".join([*comments_in(site.document, self.loop), *self.lines])
         if text:
             site.edits.replace_statement(self.loop, site.local(text, self.loop, statement=True))
         else:
             site.edits.delete_statement(self.loop)
         site.edits.replace(joint, site.local(result.text, joint))
+
+
+def comments_in(document: Document, statement: ast.stmt) -> list[str]:
+    """The comments that have lines of their own in a statement."""
+    lines = (document.line(row).strip() for row in range(statement.lineno, (statement.end_lineno or 0) + 1))
+    return [f"{line}\n" for line in lines if line.startswith("#")]
 
 
 def _is_dtype(node: ast.expr) -> bool:

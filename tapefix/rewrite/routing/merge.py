@@ -11,7 +11,7 @@ from tapefix.flow import Cut, Model, understand
 from tapefix.rewrite import imports
 from tapefix.rewrite.build import BadTemplate
 from tapefix.rewrite.edits import EditConflict
-from tapefix.rewrite.routing.batch import Batch
+from tapefix.rewrite.routing.batch import Batch, comments_in
 from tapefix.rewrite.routing.branches import Branches, Outcome
 from tapefix.rewrite.routing.cond_call import ALTERNATIVES
 from tapefix.rewrite.routing.dispatch import called_entry, match_statement
@@ -167,7 +167,7 @@ def match(branches: Branches, node: ast.Match) -> None:
 
 def put(site: Site, top: ast.stmt, used: list[ast.stmt], outcome: Outcome) -> None:
     """What the statements come to, in their place."""
-    text = "".join([*comments_in(site, [top]), *site.prelude, *written(outcome)]) or "pass\n"
+    text = "".join([*comments_in(site.document, top), *site.prelude, *written(outcome)]) or "pass\n"
     site.captured = []
     site.edits.replace_statement(top, site.local(text, top, statement=True))
     for statement in used:
@@ -216,15 +216,4 @@ def _inner(node: ast.AST) -> list[ast.AST]:
         if here is not node and isinstance(here, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
             continue
         todo += ast.iter_child_nodes(here)
-    return found
-
-
-def comments_in(site: Site, statements: list[ast.stmt]) -> list[str]:
-    """The comments that have lines of their own in the statements."""
-    found = []
-    for statement in statements:
-        for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
-            line = site.document.line(row).strip()
-            if line.startswith("#"):
-                found.append(f"{line}\n")
     return found

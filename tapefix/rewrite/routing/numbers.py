@@ -162,7 +162,7 @@ class Soften(Conditions):
     def distribution(self, node: ast.expr) -> tuple[str, str] | None:
         """(probabilities over the last axis, their number) of an index that was picked by size or drawn; else None."""
         site = self.site
-        node = site.definition(node)
+        node = site.origin(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and node.args:
             return self.distribution(node.args[0])
         operation = site.operation(node)
@@ -188,7 +188,7 @@ class Soften(Conditions):
 
     def _drawn(self, node: ast.expr) -> tuple[str, str] | None:
         """One draw from a categorical distribution: the draws' own axis was taken off."""
-        node = self.site.definition(node)
+        node = self.site.origin(node)
         if not isinstance(node, ast.Call) or self.site.operation(node) not in _DRAWS:
             return None
         logits = self.site.argument(node, 0, "logits")
@@ -304,7 +304,7 @@ class Soften(Conditions):
         site = self.site
         values, indices = site.argument(node, 0, "x", "arr"), site.argument(node, 1, "indices")
         axis = site.argument(node, 2, "axis")
-        wide = site.definition(indices) if indices is not None else None
+        wide = site.origin(indices) if indices is not None else None
         if values is None or not (axis is None or (_is_literal(axis) and ast.literal_eval(axis) == -1)):
             raise Unclear(f"`{site.brief(node)}` takes along an axis that is not the last")
         spread = None

@@ -12,7 +12,7 @@ from tapefix.rewrite.edits import EditConflict
 from tapefix.rewrite.leaving import finished
 from tapefix.rewrite.routing.numbers import CASTS, Soften
 from tapefix.rewrite.routing.order import ORDERING, weigh_by_scores
-from tapefix.rewrite.routing.sinks import Sinks
+from tapefix.rewrite.routing.sinks import Sinks, is_entry
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
 
@@ -39,6 +39,8 @@ def made_straight_through(
         return Refusal("the place is no expression")
 
     def rewrite() -> tuple[str, tuple[str, ...]]:
+        from tapefix.rewrite.routing.branches import Branches
+        from tapefix.rewrite.routing.dispatch import called_entry
         from tapefix.rewrite.routing.selection import weigh_rows
 
         soften = Soften(site)
@@ -50,7 +52,11 @@ def made_straight_through(
                     raise
             else:
                 return message(site, "the scores' softmax, as a weight of one on what they pick", alternatives)
-        for end in Sinks(soften).of(node):
+        sinks = Sinks(soften)
+        for end in sinks.of(node):
+            if isinstance(end, ast.Subscript) and is_entry(sinks, end):
+                called_entry(Branches(site), end)
+                continue
             if isinstance(end, ast.Subscript) or site.operation(end) == "boolean_mask":
                 weigh_rows(site, soften, end)
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from tapefix.flow.values import Kind
 from tapefix.rewrite.routing.numbers import CASTS, GATHERS, ROUNDING, Soften
 from tapefix.rewrite.routing.site import Unclear
 
@@ -53,6 +54,8 @@ class Sinks:
     def is_end(self, node: ast.expr) -> bool:
         """Whether the expression is a number made of the value."""
         if isinstance(node, ast.Subscript):
+            if is_entry(self, node):
+                return True
             return self.soften.is_truth(node.slice) and not self.soften.is_truth(node)
         if not isinstance(node, ast.Call):
             return False
@@ -104,6 +107,8 @@ class Sinks:
                 return list(site.uses(parent, parent.value, name))
             case ast.Subscript() if self.soften.is_truth(node):
                 return [parent]
+            case ast.Subscript() if site.model.kind_of(parent.value) & Kind.CONTAINER:
+                return [parent]
             case ast.Subscript():
                 raise Unclear("it is an index in brackets")
             case ast.Return():
@@ -115,3 +120,10 @@ class Sinks:
             case ast.Expr():
                 return []
         raise Unclear("what becomes of it can't be followed")
+
+
+def is_entry(sinks: Sinks, node: ast.Subscript) -> bool:
+    """An entry of a list or dictionary, by a position that has lost its gradient."""
+    site = sinks.site
+    whole = site.model.kind_of(node.value)
+    return bool(whole & Kind.CONTAINER) and not sinks.soften.is_truth(node.slice) and sinks.soften.hardened(node.slice)

@@ -132,6 +132,15 @@ class Site:
             node = value
         return node
 
+    def origin(self, node: ast.expr) -> ast.expr:
+        """What a name was made of, though the names in that may mean something else at its use."""
+        for _ in range(8):
+            value = self.reaching(node) if isinstance(node, ast.Name) else None
+            if value is None:
+                return node
+            node = value
+        return node
+
     def holds(self, value: ast.expr, at: ast.AST) -> bool:
         """Whether the names in `value` still mean the same at a later place."""
         made, use = self.syntax.statement(value), self.syntax.statement(at)
