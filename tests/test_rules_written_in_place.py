@@ -1,7 +1,7 @@
 """The repairs of TAP101-TAP104 to the letter: each fixture with an after.py, and what is repaired in no other way.
 
-An after.py is what `apply` makes of before.py (`apply --unsafe-fixes` where the case calls for judgement). That both
-programs run, and what gradients they give, is the matter of test_fixtures_programs.py.
+An after.py is what `apply` makes of before.py (`apply --unsafe-fixes` where the case calls for judgement). It trains
+as fixed.py, the repair by hand, does; see test_fixtures_programs.py for before.py and fixed.py themselves.
 """
 
 from __future__ import annotations
@@ -9,19 +9,24 @@ from __future__ import annotations
 import ast
 import dataclasses
 import io
+import math
 import pathlib
 import sys
 import tokenize
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from program_runner import ProgramRunner
 from tapefix.codemod import Fix, Refusal
 from tapefix.config import Config
 from tapefix.documents.workspace import Workspace
 from tapefix.engine import Checked, Fixed, Proposal, check_document, fix_documents, is_safe
 from tapefix.reading import Tools
 from tapefix.runner import load_tools
+from test_fixtures_programs import assert_trains, first_calls, first_loss, runs_programs
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -83,6 +88,26 @@ def test_a_second_apply_changes_nothing(case: pathlib.Path, tools: Callable[[boo
     after = (case / "after.py").read_text(encoding="utf-8")
     unsafe = wants_judgement(case)
     assert not applied(after, tools(unsafe), unsafe).applied
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[ProgramRunner]:
+    with ProgramRunner() as ready:
+        yield ready
+
+
+@runs_programs
+@each_golden
+def test_the_repair_trains_as_the_one_by_hand(case: pathlib.Path, runner: ProgramRunner) -> None:
+    after, fixed = runner.run(case / "after.py"), runner.run(case / "fixed.py")
+    assert_trains(after)
+    assert math.isclose(first_loss(after), first_loss(fixed), rel_tol=2e-5, abs_tol=1e-7)
+    places = list(zip(first_calls(after), first_calls(fixed), strict=False))
+    assert places
+    for one, other in places:
+        assert len(one["norms"]) == len(other["norms"])
+        for mine, theirs in zip(sorted(one["norms"]), sorted(other["norms"]), strict=True):
+            assert math.isclose(mine, theirs, rel_tol=1e-3, abs_tol=1e-6)
 
 
 TRAIN = """
