@@ -1,19 +1,21 @@
 """`tf.cond`, `tf.case` or `tf.switch_case` chooses by a trained predicate.
 
-The predicate gets no gradient by any selection.
+The predicate gets no gradient by any selection, and in eager mode neither does the branch that is not taken.
 
 Before
 ------
-    y = tf.cond(p > 0.5, a, b)
+    y = tf.cond(p > 0.5, lambda: a(x), lambda: b(x))
 
 After
 -----
-    gate = hard + soft - tf.stop_gradient(soft)
-    y = gate * a() + (1.0 - gate) * b()
+    soft = tf.sigmoid(p - 0.5)
+    gate = soft + tf.stop_gradient(tf.cast(p > 0.5, soft.dtype) - soft)
+    y = gate * a(x) + (1.0 - gate) * b(x)
 
 Fix
 ---
-Unsafe: a straight-through gate is one of several ways.
+Unsafe: both branches run, and a straight-through gate is one of several ways (see TAP301). `tf.switch_case` by the
+position of the largest score weighs all branches by the one-hot row of the choice.
 
 See https://www.tensorflow.org/guide/autodiff
 """

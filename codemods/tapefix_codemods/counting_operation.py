@@ -1,18 +1,20 @@
-"""`bincount`, `unique`, a histogram, or string and image coding stands on the way to the loss.
+"""`bincount`, `count_nonzero`, `unique`, a histogram, or string and image coding stands on the way to the loss.
 
 Counts are integers.
 
 Before
 ------
-    h = tf.histogram_fixed_width(x, r, n)
+    n = tf.math.count_nonzero(x > 0.0, dtype=tf.float32)
 
 After
 -----
-    h = tf.reduce_sum(tf.nn.relu(1.0 - tf.abs(x[:, None] - centres) / width), 0)
+    soft = tf.reduce_sum(tf.sigmoid(x))
+    n = soft + tf.stop_gradient(tf.math.count_nonzero(x > 0.0, dtype=tf.float32) - soft)
 
 Fix
 ---
-Display only: a soft histogram is a new loss.
+Unsafe: the count stays, the gradient is that of a soft count. Histograms, unique values, strings and image codes are
+only shown: a soft histogram is a new loss.
 
 See https://www.tensorflow.org/guide/autodiff
 """

@@ -4,15 +4,19 @@ Positions are integers.
 
 Before
 ------
-    i = tf.argmax(scores, -1)
+    row = tf.gather(table, tf.argmax(scores, -1))
 
 After
 -----
-    i = tf.reduce_sum(tf.nn.softmax(scores) * tf.range(n), -1)
+    probabilities = tf.nn.softmax(scores)
+    soft = tf.tensordot(probabilities, table, 1)
+    row = soft + tf.stop_gradient(tf.gather(table, tf.argmax(scores, -1)) - soft)
 
 Fix
 ---
-Unsafe: soft-argmax, straight-through one-hot or Gumbel-softmax.
+Unsafe: what is made of the position stays, the gradient is that of its mean over the probabilities (straight-through);
+what `top_k` or `argsort` picks gets a weight of one with the gradient of the scores. An order that is used as numbers
+(ranks) has no such counterpart and is only shown: soft ranks or a loss on pairs are other losses.
 
 See https://www.tensorflow.org/guide/autodiff
 """

@@ -4,15 +4,17 @@ Integers and truth values are not differentiable.
 
 Before
 ------
-    i = tf.cast(x, tf.int32)
+    whole = tf.cast(tf.cast(x, tf.int32), tf.float32)
 
 After
 -----
-    i = x
+    whole = x + tf.stop_gradient(tf.cast(tf.cast(x, tf.int32), tf.float32) - x)
 
 Fix
 ---
-Display only, or unsafe straight-through.
+Unsafe: the value stays, the gradient is that of the number before the cast (straight-through), at the place where the
+integer becomes a number again. A table that is looked up by it gets the slope between neighbours. Where the integer
+goes elsewhere, the place is only shown.
 
 See https://www.tensorflow.org/guide/autodiff
 """

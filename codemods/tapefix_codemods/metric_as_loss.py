@@ -8,11 +8,13 @@ Before
 
 After
 -----
-    loss = tf.keras.losses.sparse_categorical_crossentropy(y, p)
+    soft = tf.reduce_mean(1.0 - tf.abs(y - p))
+    loss = 1.0 - (soft + tf.stop_gradient(accuracy(y, p) - soft))
 
 Fix
 ---
-Unsafe: which surrogate is a decision.
+Unsafe: the metric's value stays, the gradient is that of its expectation under the predicted probabilities. To train
+on the cross-entropy and to report the metric beside it is the usual way.
 
 See https://www.tensorflow.org/guide/autodiff
 """

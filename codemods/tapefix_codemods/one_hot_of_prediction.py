@@ -4,16 +4,16 @@ The row is made from an integer.
 
 Before
 ------
-    row = tf.one_hot(tf.argmax(p, -1), n)
+    row = tf.one_hot(tf.argmax(scores, -1), n)
 
 After
 -----
-    hard = tf.one_hot(tf.argmax(p, -1), n)
-    row = p + tf.stop_gradient(hard - p)
+    probabilities = tf.nn.softmax(scores)
+    row = probabilities + tf.stop_gradient(tf.one_hot(tf.argmax(scores, -1), n) - probabilities)
 
 Fix
 ---
-Unsafe: straight-through.
+Unsafe: the row stays one-hot, the gradient is that of the probabilities (straight-through).
 
 See https://www.tensorflow.org/guide/autodiff
 """

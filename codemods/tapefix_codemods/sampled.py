@@ -1,18 +1,21 @@
 """A random draw from a prediction.
 
-`tf.random.categorical`, Bernoulli and Poisson draws, and `sample` of a distribution that is not reparameterised.
+`tf.random.categorical` and its kin give integers.
 
 Before
 ------
-    i = tf.random.categorical(logits, 1)
+    row = tf.gather(table, tf.random.categorical(logits, 1)[:, 0])
 
 After
 -----
-    row = gumbel_softmax(logits)
+    probabilities = tf.nn.softmax(logits)
+    soft = tf.tensordot(probabilities, table, 1)
+    row = soft + tf.stop_gradient(tf.gather(table, tf.random.categorical(logits, 1)[:, 0]) - soft)
 
 Fix
 ---
-Unsafe: Gumbel-softmax or a score-function estimator.
+Unsafe: the draw stays, the gradient is that of the mean over the distribution (straight-through). A Gumbel-softmax
+draw or the score-function estimator are the other ways.
 
 See https://www.tensorflow.org/guide/autodiff
 """

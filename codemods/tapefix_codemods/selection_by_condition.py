@@ -8,12 +8,14 @@ Before
 
 After
 -----
-    gate = tf.sigmoid(score)
+    soft = tf.sigmoid(score)
+    gate = soft + tf.stop_gradient(tf.cast(score > 0.0, soft.dtype) - soft)
     y = gate * a + (1.0 - gate) * b
 
 Fix
 ---
-Unsafe: which soft choice stands for the hard one is a decision.
+Unsafe: which soft choice stands for the hard one is a decision (see TAP301). Rows that a mask picks keep their values
+and get a weight of one that has the gradient; logits that are masked by a huge number get it as a log-weight.
 
 See https://www.tensorflow.org/guide/autodiff
 """

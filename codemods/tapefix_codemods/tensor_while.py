@@ -4,17 +4,24 @@ The test gives the loop its length; no gradient reaches what made it.
 
 Before
 ------
-    while p < 0.5:
-        ...
+    while total < limit and n < most:
+        state = step(state)
+        n += 1
 
 After
 -----
-    for _ in range(limit):
-        ... # weighed by the probability of getting there
+    running = 1.0
+    while n < most:
+        soft = tf.sigmoid(limit - total)
+        gate = soft + tf.stop_gradient(tf.cast(total < limit, soft.dtype) - soft)
+        running = running * gate
+        state = running * step(state) + (1.0 - running) * state
+        n += 1
 
 Fix
 ---
-Display only.
+Unsafe: all passes run, and each change is weighed by a gate that falls to 0 where the loop would have ended. Offered
+only where the number of passes has another bound.
 
 See https://www.tensorflow.org/guide/autodiff
 """
