@@ -75,7 +75,9 @@ def project_root(anchor: Path, cwd: Path) -> Path:
     where that lies above it and is no home or root folder, else `anchor` itself."""
     top = _git(anchor, "rev-parse", "--show-toplevel")
     if top is not None:
-        return Path(os.fsdecode(top.rstrip(b"\n"))).resolve()
+        # a folder that Git ignores is no part of what Git would list: it stands for itself
+        ignored = _git(anchor, "check-ignore", "--quiet", str(anchor)) is not None
+        return anchor if ignored else Path(os.fsdecode(top.rstrip(b"\n"))).resolve()
     too_wide = {Path.home().resolve(), Path(anchor.anchor), Path(tempfile.gettempdir()).resolve()}
     for folder in (anchor, *anchor.parents):
         if folder in too_wide:
@@ -90,7 +92,7 @@ def project_root(anchor: Path, cwd: Path) -> Path:
 def read_project(root: Path) -> Project:
     """The files of the project at `root`. Raises TapefixError where they are too many to copy."""
     listed = _git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
-    files = tuple(sorted(_tracked(listed, root) if listed is not None else _walk(root)))
+    files = tuple(sorted(_tracked(listed, root) if listed else _walk(root)))
     if len(files) > MOST_FILES:
         raise TapefixError(
             f"{root}: more than {MOST_FILES} files to copy for a run; run tapefix from the project's own folder, "
