@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import ast
 
+from tapefix.rewrite import names
 from tapefix.rewrite.routing.numbers import CASTS, GATHERS, Soften
 from tapefix.rewrite.routing.site import Site, Unclear, joined
 
+Placed = tuple[ast.Call | ast.Return, ast.expr]
 ORDERING = frozenset({"top_k", "argsort"})
 _ON = frozenset("sort reverse cast reshape squeeze expand_dims stop_gradient identity convert_to_tensor".split())
 
@@ -17,13 +19,48 @@ def weigh_by_scores(site: Site, soften: Soften, node: ast.Call) -> None:
     scores = site.argument(node, 0, "input", "values", "x")
     if scores is None or soften.hardened(scores):
         raise Unclear(f"the scores of `{site.brief(node)}` have lost their gradient before")
+    text = site.once(scores, "scores")
+    soft = site.name_for(joined("tf.nn.softmax({x})", x=text), scores, "soft")
     ends = [end for positions in positions_of(site, node) for end in gathers(site, positions)]
     if not ends:
         raise Unclear("what becomes of the positions can't be followed")
     for end, positions in ends:
-        text = site.once(scores, "scores")
-        soft = site.name_for(joined("tf.nn.softmax({x})", x=text), scores, "soft")
-        weigh(site, end, positions, soft)
+        if isinstance(end, ast.Return):
+            hand_over(site, end, soft)
+        else:
+            weigh(site, end, positions, weight_of(site, end, positions, soft))
+
+
+def hand_over(site: Site, end: ast.Return, soft: str) -> None:
+    """A function that returns the positions returns their weights beside them; its callers use both."""
+    function = site.syntax.function(end)
+    returns = [n for n in ast.walk(function) if isinstance(n, ast.Return)] if function is not None else []
+    if len(returns) != 1 or end.value is None or function is None:
+        raise Unclear("the function returns the positions at several places")
+    calls = site.calls_of(function)
+    if not calls:
+        raise Unclear("the function returns the positions, and nobody in sight calls it")
+    places: list[tuple[ast.Name, list[Placed]]] = []
+    for call in calls:
+        assign = site.syntax.parent(call)
+        if not (
+            isinstance(assign, ast.Assign) and len(assign.targets) == 1 and isinstance(assign.targets[0], ast.Name)
+        ):
+            raise Unclear("a caller uses the positions without a name for them")
+        target = assign.targets[0]
+        found = [one for use in site.uses(assign, assign.value, target.id) for one in gathers(site, use)]
+        if any(isinstance(one, ast.Return) for one, _ in found):
+            raise Unclear("the positions are handed on from function to function")
+        places.append((target, found))
+    chosen = site.name_for(site.text(end.value), end.value, "chosen")
+    site.edits.replace(end.value, site.local(f"{chosen}, tf.gather({soft}, {chosen})", end))
+    for target, found in places:
+        weight = names.fresh(site.edits, target, "weight")
+        start, stop = site.document.span(target)
+        site.edits.replace_span(start, stop, f"{target.id}, {weight}")
+        for one, positions in found:
+            if isinstance(one, ast.Call):
+                weigh(site, one, positions, weight)
 
 
 def positions_of(site: Site, node: ast.Call) -> list[ast.expr]:
@@ -60,8 +97,8 @@ def _unpacked(site: Site, assign: ast.Assign, name: str) -> list[ast.Name]:
     return [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
 
 
-def gathers(site: Site, node: ast.expr, depth: int = 10) -> list[tuple[ast.Call, ast.expr]]:
-    """(the gather or one-hot call, its positions) for each end of the positions' ways."""
+def gathers(site: Site, node: ast.expr, depth: int = 10) -> list[Placed]:
+    """(the gather, one-hot call or return, its positions) for each end of the positions' ways."""
     if depth == 0:
         raise Unclear("what becomes of the positions can't be followed")
     parent = site.syntax.parent(node)
@@ -79,25 +116,29 @@ def gathers(site: Site, node: ast.expr, depth: int = 10) -> list[tuple[ast.Call,
         case ast.Assign(targets=[ast.Name(id=name)]):
             return [end for use in site.uses(parent, parent.value, name) for end in gathers(site, use, depth - 1)]
         case ast.Return():
-            raise Unclear("the function returns the positions; return their soft weights beside them")
+            return [(parent, node)]
     raise Unclear("the positions are used as numbers; an order has no gradient (soft ranks, or a loss on pairs, have)")
 
 
-def weigh(site: Site, end: ast.Call, positions: ast.expr, soft: str) -> None:
+def weight_of(site: Site, end: ast.Call, positions: ast.expr, soft: str) -> str:
+    """The scores' weights at the picked positions."""
+    batch = next((k.value for k in end.keywords if k.arg == "batch_dims"), None)
+    at = site.text(positions)
+    if site.operation(end) == "take_along_axis":
+        return site.name_for(f"tf.gather({soft}, {at}, batch_dims=len({soft}.shape) - 1)", end, "weight")
+    more = "" if batch is None else f", batch_dims={site.text(batch)}"
+    return site.name_for(f"tf.gather({soft}, {at}{more})", end, "weight")
+
+
+def weigh(site: Site, end: ast.Call, positions: ast.expr, weight: str) -> None:
+    """Give what was picked a weight of one, with as many axes as it has."""
     operation = site.operation(end)
     batch = next((k.value for k in end.keywords if k.arg == "batch_dims"), None)
     axis = site.argument(end, 3, "axis") if operation == "gather" else site.argument(end, 2, "axis")
     if not site.free(end):
         raise Unclear("the rows are picked inside an expression that has no place for the weights")
-    at = site.text(positions)
     if site.dtype(end) in ("int", "bool") and operation != "one_hot":
         raise Unclear(f"`{site.brief(end)}` picks whole numbers, which take no weight")
-    more = "" if batch is None else f", batch_dims={site.text(batch)}"
-    if operation == "take_along_axis":
-        weight = f"tf.gather({soft}, {at}, batch_dims=len({soft}.shape) - 1)"
-    else:
-        weight = f"tf.gather({soft}, {at}{more})"
-    weight = site.name_for(weight, end, "weight")
     picked = site.name_for(site.text(end), end, "picked")
     number = ast.literal_eval(axis) if isinstance(axis, ast.Constant) else 0
     if operation == "one_hot":
