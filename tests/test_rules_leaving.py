@@ -248,8 +248,13 @@ def loss_of(x, y):
 def play():
     return model(x[:1]).numpy()
 
+@tf.function
+def twice(x):
+    return 2.0 * x
+
+@tf.function
 def loss_of(x, y):
-    return tf.reduce_mean(tf.numpy_function(play, [], tf.float32))
+    return twice(tf.reduce_mean(tf.numpy_function(play, [], tf.float32)))
 """,
         "run the model on the states under the tape",
     ),
@@ -487,3 +492,19 @@ def test_a_step_of_a_variable_that_keeps_it_is_also_written() -> None:
     made = after(program(STEP.replace("{restore}", "pass"), STEP_TRAIN), unsafe=True)
     assert "    stepped_w = w - rate * slope\n    w.assign_sub(rate * slope)\n" in made
     assert "predict(stepped_w, x)" in made
+
+
+def test_a_roll_out_is_played_under_the_tape_where_nothing_else_is_compiled() -> None:
+    text = program(
+        """
+def play():
+    return model(x[:1]).numpy()
+
+@tf.function
+def loss_of(x, y):
+    return tf.reduce_mean(tf.numpy_function(play, [], tf.float32))
+"""
+    )
+    assert after(text) == text
+    made = after(text, unsafe=True)
+    assert "    return model(x[:1])\n\ndef loss_of(x, y):\n    return tf.reduce_mean(play())\n" in made

@@ -14,8 +14,9 @@ Fix
 ---
 Safe where the function only computes: it is called on the tensors themselves, and the NumPy calls in its body are said
 in TensorFlow. Unsafe where it also branches, loops or calls functions of the program. A dataset that is made of tensors
-and iterated at once gives way to the tensors themselves. No rewrite where the function plays a roll-out, calls other
-libraries, or would run in a graph that can't do what Python does.
+and iterated at once gives way to the tensors themselves. A roll-out is played under the tape, in a function that is no
+longer compiled (unsafe). No rewrite where the function calls other libraries, repeats until a value stands still, or
+would run in a graph that can't do what Python does.
 
 See https://www.tensorflow.org/api_docs/python/tf/numpy_function
 """

@@ -37,7 +37,7 @@ def called_directly(model: Model, cut: Cut) -> Fix | Refusal:
     document = model.document_of(cut.spot)
     body = _body(model, function)
     if body is not None and not any(model.depends(one) or model.is_tensor(one) for one in _inputs(inputs)):
-        return Refusal(_ROLL_OUT)
+        return _eagerly(document, call, function, inputs) or Refusal(_ROLL_OUT)
     if body is not None and _waits(document, body, set()):
         return Refusal(f"the function repeats until a value stands still; {_GRADIENT}")
     if body is not None and (reason := _why_not_in_a_graph(document, cut, body)):
@@ -59,6 +59,25 @@ def called_directly(model: Model, cut: Cut) -> Fix | Refusal:
         return finished(edits, "call the function on the tensors themselves", (_GRADIENT,), safe=safe)
     except EditConflict as conflict:
         return Refusal(str(conflict))
+
+
+def _eagerly(document: Document, call: ast.Call, function: ast.expr, inputs: ast.expr) -> Fix | None:
+    """A roll-out called directly from a function that is no longer compiled, so that the tape records it."""
+    syntax = syntax_of(document)
+    around = syntax.function(call)
+    compiled = [d for d in getattr(around, "decorator_list", ()) if ast.unparse(d).startswith("tf.function")]
+    others = document.text.count("tf.function") + document.text.count(".fit(")
+    if len(compiled) != others or others > 1 or not isinstance(inputs, (ast.List, ast.Tuple)):
+        return None
+    edits = EditSet(document)
+    for decorator in compiled:
+        if decorator.lineno != decorator.end_lineno:
+            return None
+        edits.replace_span(document.offset(decorator.lineno, 0), document.offset(decorator.lineno + 1, 0), "")
+    text = ", ".join(document.source(one) for one in inputs.elts)
+    put(edits, call, "{function}({*inputs})", function=function, inputs=text)
+    message = "play under the tape, in a function that is not compiled"
+    return finished(edits, message, (_ROLL_OUT,), safe=False)
 
 
 def _inputs(inputs: ast.expr) -> list[ast.expr]:
