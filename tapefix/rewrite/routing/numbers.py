@@ -11,7 +11,8 @@ import ast
 from tapefix.flow.operations import HOW_OF, INDEX_OF, SAMPLED
 from tapefix.flow.values import Layer
 from tapefix.rewrite.routing.conditions import Conditions
-from tapefix.rewrite.routing.site import Site, Unclear, joined
+from tapefix.rewrite.routing.pixels import slopes
+from tapefix.rewrite.routing.site import Exact, Site, Unclear, joined
 
 ROUNDING = {"round", "rint", "floor", "ceil", "trunc"}
 CASTS = {"cast", "saturate_cast", "to_float", "to_int32", "to_int64", "to_double"}
@@ -96,6 +97,8 @@ class Soften(Conditions):
             return self._one_hot(node)
         if operation in GATHERS:
             return self._gathered(node)
+        if operation == "gather_nd":
+            return slopes(self, node)
         if operation == "take_along_axis":
             return self._taken_along(node)
         if operation in ("where", "select", "switch") and len(node.args) == 3:
@@ -327,13 +330,9 @@ class Soften(Conditions):
             raise Unclear(f"`{site.brief(node)}` looks up rows by a rounded number; interpolate between neighbours")
         rows = site.once(table, "table")
         index = site.text(indices)
-        return joined(
-            "({x} - tf.stop_gradient({x}))"
-            " * (tf.gather({t}, tf.minimum({i} + 1, tf.shape({t})[0] - 1)) - tf.gather({t}, {i}))",
-            x=position,
-            t=rows,
-            i=index,
-        )
+        picked = site.name_for(joined("tf.gather({t}, {i})", t=rows, i=index), node, "picked")
+        following = joined("tf.gather({t}, tf.minimum({i} + 1, tf.shape({t})[0] - 1))", t=rows, i=index)
+        return Exact(joined("{r} + ({x} - tf.stop_gradient({x})) * ({f} - {r})", r=picked, x=position, f=following))
 
     def _is_flat(self, table: ast.expr) -> bool:
         made = self.site.definition(table)

@@ -31,7 +31,7 @@ def repair_selection(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
         if is_where(site, node):
             for sibling in siblings(model, cut, site):
                 where(site, soften, sibling)
-        elif isinstance(node, ast.Call) and operation in GATHERS and _has_neighbours(soften, node):
+        elif isinstance(node, ast.Call) and operation in GATHERS | {"gather_nd"} and _has_neighbours(soften, node):
             site.straight_through(node, soften.number(node))
         else:
             weigh_rows(site, soften, node)

@@ -66,6 +66,7 @@ class Sinks:
             return False
         return operation in GATHERS | ROUNDING | {
             "take_along_axis",
+            "gather_nd",
             "one_hot",
             "where",
             "sign",
@@ -85,6 +86,7 @@ class Sinks:
                 if operation in _ON | CASTS | GATHERS | {
                     "boolean_mask",
                     "take_along_axis",
+                    "gather_nd",
                     "one_hot",
                     "where",
                     "count_nonzero",

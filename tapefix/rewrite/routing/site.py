@@ -28,6 +28,10 @@ _CHEAP = frozenset(
 _MIXED = re.compile(r"float64|float16|bfloat16|\bhalf\b|\bdouble\b|mixed_precision|set_floatx")
 
 
+class Exact(str):
+    """The text of a value that is the hard one already and carries a gradient of its own."""
+
+
 class Site:
     """What the rewriters of one fix share."""
 
@@ -344,8 +348,8 @@ class Site:
     def straight_through(self, node: ast.expr, soft: str, hard: str | None = None, base: str = "soft") -> None:
         """Give the node's value the gradient of `soft`. `hard` is a template around `{it}`, the node's own text."""
         hard = hard or "{it}"
-        if self.soft:
-            self.edits.rewrite(node, self.local(soft, node))
+        if self.soft or isinstance(soft, Exact):
+            self.edits.replace(node, self.local(soft, node))
             return
         name = self.name_for(soft, node, base)
         template = f"{{soft}} + tf.stop_gradient({hard} - {{soft}})"
