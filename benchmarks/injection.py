@@ -79,8 +79,9 @@ def places_of(path: Path, tree: ast.Module, text: str) -> Iterator[Place]:
         if not any(word in ast.unparse(b) for b in cls.bases for word in ("Layer", "Model")):
             continue
         for method in [n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "call"]:
+            made = made_of_layers(cls)
             for i, statement in enumerate(method.body[:-1]):
-                name = bound_to_layer(statement)
+                name = bound_to_layer(statement, made)
                 if name and goes_on(name, method.body[i + 1 :]):
                     yield place(statement.end_lineno or 0, statement, name, "call")
     for function in [n for n in tree.body if isinstance(n, ast.FunctionDef)]:
@@ -98,17 +99,27 @@ def places_of(path: Path, tree: ast.Module, text: str) -> Iterator[Place]:
                 yield place(statement.end_lineno or 0, statement, name, "tape")
 
 
-def bound_to_layer(statement: ast.stmt) -> str:
+def made_of_layers(cls: ast.ClassDef) -> set[str]:
+    """The attributes of `self` that hold a layer with weights, as far as its name tells."""
+    return {
+        node.targets[0].attr
+        for node in ast.walk(cls)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Attribute)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func).endswith(("Dense", "Conv1D", "Conv2D", "EinsumDense", "LSTM", "GRU"))
+    }
+
+
+def bound_to_layer(statement: ast.stmt, made: set[str]) -> str:
     """The name in `x = self.layer(...)`."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return ""
     target, value = statement.targets[0], statement.value
     if not isinstance(target, ast.Name) or not isinstance(value, ast.Call):
         return ""
-    called = ast.unparse(value.func)
-    plain = called.startswith("self.") and called.count(".") == 1 and not called.startswith("self._")
-    made = any(word in called for word in ("dense", "conv", "proj", "layer", "embed", "linear", "fc", "output"))
-    return target.id if plain and made else ""
+    head, _, attribute = ast.unparse(value.func).partition(".")
+    return target.id if head == "self" and attribute in made else ""
 
 
 def bound_to_model(statement: ast.stmt) -> str:
@@ -198,7 +209,8 @@ def main() -> None:
         print(f"{code} {hits[code]}/{total[code]}")
     for (kind, reason), number in missed.most_common():
         print(f"missed in a {kind}: {reason}: {number}")
-    print(f"found {sum(hits.values())} of {sum(total.values())}: {sum(hits.values()) / max(1, sum(total.values())):.1%}")
+    found, tried = sum(hits.values()), sum(total.values())
+    print(f"found {found} of {tried}: {found / max(1, tried):.1%}")
 
 
 if __name__ == "__main__":

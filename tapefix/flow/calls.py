@@ -247,6 +247,9 @@ class Calls(Expressions):
                 return value
             wrapped = self.call(made, Arguments([value], {}), decorator)
             if any(isinstance(ref, (Function, Bound, Instance)) for ref in wrapped.refs):
+                for ref in wrapped.refs:
+                    if isinstance(ref, Function) and ref is not function:
+                        ref.wraps = function
                 return wrapped
         return value
 

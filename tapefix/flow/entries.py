@@ -17,7 +17,8 @@ class Entries(Targets):
 
     def worth_running(self, function: Function) -> bool:
         """Code is reached from the function that asks for a gradient, beside code that can lose one."""
-        return self.worth.everything or getattr(function.node, "lineno", 0) in self.worth.rows
+        own = function.wraps or function
+        return self.worth.everything or getattr(own.node, "lineno", 0) in self.worth.rows
 
     def roots(self, state: ModuleState) -> None:
         self.frames.append(Frame(None, state.scope))

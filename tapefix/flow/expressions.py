@@ -370,7 +370,7 @@ class Expressions(Statements):
             kind = kinds & (Kind.NUMBER | Kind.SHAPE | Kind.UNKNOWN) or Kind.UNKNOWN
         if kinds & Kind.SHAPE and not kinds & (Kind.TENSOR | Kind.VARIABLE):
             kind = Kind.SHAPE
-        if kind & Kind.UNKNOWN:
+        if kind & Kind.UNKNOWN and not any(self.surely_tensor(o) for o in operands):
             return Value(kind, node=node)  # it may be a flag or a size
         lost = self.cut(How.COMPARED, node, operands, "comparison", lost=(node,))
         return Value(kind, lost=lost, dtype="bool", node=node)

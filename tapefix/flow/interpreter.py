@@ -306,9 +306,16 @@ class Core:
 
     # ---- predicates
 
+    @staticmethod
+    def surely_tensor(value: Value) -> bool:
+        """What a known weight has gone into, and may be a tensor, is one."""
+        return bool(value.kind & Kind.TENSOR) and any(not getattr(d.source, "opaque", False) for d in value.live)
+
     def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
         """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
-        if test.kind & Kind.UNKNOWN or (test.kind == Kind.CONTAINER and not test.alts):
+        if (test.kind & Kind.UNKNOWN and not test.lost and not self.surely_tensor(test)) or (
+            test.kind == Kind.CONTAINER and not test.alts
+        ):
             return False, frozenset(x.weakened() for x in self.lost_of(test))  # it may be a flag; whether it is empty
         whole = self.whole(test)
         deps = self.live_of(test)
@@ -845,7 +852,8 @@ class Statements(Core):
             on_data, lost = self.predicate(test, node.test, How.PREDICATE_LOOP)
             if lost and not isinstance(node.test, ast.Constant):
                 for name, value in list(self.scope.vars.items()):
-                    if value is not before.get(name) and value.kind & (NUMERIC | Kind.UNKNOWN):
+                    changed = value is not before.get(name) and value.const is not None
+                    if changed and value.kind & (NUMERIC | Kind.UNKNOWN | Kind.NUMBER):
                         self.scope.vars[name] = self.tagged(value, lost)
 
         before = dict(self.scope.vars)

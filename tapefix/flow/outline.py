@@ -25,7 +25,9 @@ _ONE_IMPORT = re.compile(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?")
 
 #: asks for a gradient outright, and needs nothing else to be wrong: an unwatched source, a forward pass outside
 _TAPES = frozenset({b"GradientTape"})
-_ASKS = frozenset(b"gradient jacobian batch_jacobian minimize compile fit fit_generator train_on_batch add_loss".split())
+_ASKS = frozenset(
+    b"gradient jacobian batch_jacobian minimize compile fit fit_generator train_on_batch add_loss".split()
+)
 _ASKING = re.compile(
     rb"(?<!\bre)\.(?:gradient|jacobian|batch_jacobian|minimize|compile|fit|fit_generator|train_on_batch|add_loss)\s*\("
 )

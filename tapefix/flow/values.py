@@ -298,6 +298,7 @@ class Function:
     graph: bool = False  # compiled by tf.function
     kind: str = ""  # "property", "static", "class", "custom_gradient"
     runs: int = 0
+    wraps: Function | None = None  # what a decorator of the program made it of
 
 
 @dataclass(eq=False)
