@@ -17,6 +17,10 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from program_runner import ProgramRunner, Record
+from tapefix.config import Config
+from tapefix.documents.workspace import Workspace
+from tapefix.engine import fix_documents, is_safe
+from tapefix.runner import load_tools
 from test_fixtures_programs import (
     CASES,
     FIXTURES,
@@ -30,11 +34,6 @@ from test_fixtures_programs import (
     skip_without_packages,
     tomllib,
 )
-
-from tapefix.config import Config
-from tapefix.documents.workspace import Workspace
-from tapefix.engine import fix_documents, is_safe
-from tapefix.runner import load_tools
 
 UNREPAIRED: dict[str, str] = tomllib.loads((FIXTURES / "unrepaired.toml").read_text(encoding="utf-8"))["cases"]
 REPAIRABLE = [case for case in CASES if facts(case)["fix"] != "report-only"]
@@ -87,7 +86,8 @@ def what_is_wrong(case: pathlib.Path, folder: pathlib.Path, runner: ProgramRunne
     skip_without_packages(said, expert)
     after = runner.run(program)
     if after["error"] is not None:
-        return f"harm: {after['error']}" if after["error"] not in (runner.run(case / "before.py")["error"],) else after["error"]
+        new = after["error"] != runner.run(case / "before.py")["error"]
+        return f"{'harm: ' if new else ''}{after['error']}"
     try:
         assert_trains(after)
     except AssertionError as missing:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import dataclasses
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

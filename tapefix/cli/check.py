@@ -74,8 +74,8 @@ def _explained(where: str) -> str:
     """What the model believes about a line."""
     import os
 
-    from tapefix.documents.workspace import Workspace
     from tapefix import flow
+    from tapefix.documents.workspace import Workspace
     from tapefix.errors import TapefixError
 
     filename, _, row = where.rpartition(":")
