@@ -70,7 +70,7 @@ def order(finding: Finding) -> tuple[str, int, int, str, int, int]:
 def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
     """What there is to say about a file. Raises UnreadableDocument, FileNotFoundError.
 
-    A file that can hold no finding is not even parsed. A rule or a model that crashes costs its own findings, no others.
+    A file that can hold no finding is not even parsed. A rule or a model that crashes costs its own findings only.
     """
     document = workspace.open(filename)
     try:
