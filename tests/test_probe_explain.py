@@ -273,3 +273,46 @@ def test_one_place_is_told_once_with_all_its_sources():
     story.op(14, "Sum", ["r"], "loss")
     (reason,) = story.ask(story.variable("kernel"), story.variable("bias"))
     assert reason.sources == (0, 1)
+
+
+def rounded_beside(how):
+    """`w` is rounded, and what becomes of that (`how` writes it down) is joined with `w` itself."""
+    story = Story()
+    story.read(11, "w", "x")
+    story.op(12, "Round", ["x"], "r", carries=False)
+    how(story)
+    return lines(story.ask(story.variable("w", "ok")), partial=True)
+
+
+def test_a_rounded_term_beside_a_whole_one_is_partial():
+    def added(story):
+        story.op(13, "Square", ["r"], "a")
+        story.op(14, "AddV2", ["a", "x"], "loss")
+
+    assert rounded_beside(added) == [("op", 12)]
+
+
+def test_a_rounded_value_that_is_stopped_or_only_taken_off_is_no_cut():
+    def stopped(story):
+        story.op(13, "StopGradient", ["r"], "s", carries=False)
+        story.op(14, "AddV2", ["s", "x"], "loss")
+
+    def fraction(story):
+        story.op(13, "Sub", ["x", "r"], "loss")
+
+    assert rounded_beside(stopped) == []
+    assert rounded_beside(fraction) == []
+
+
+@pytest.mark.parametrize(("taken", "partial"), [("Mean", [("export", 13)]), ("Max", [])])
+def test_the_mean_of_itself_as_a_number_is_a_cut_the_maximum_is_not(taken, partial):
+    story = Story()
+    story.read(11, "w", "x")
+    story.op(12, taken, ["x"], "m")
+    story.link(13, g.EXPORT, "m", "number")
+    story.link(14, g.ENTER, "number", "again")
+    shifted = story.event(14, "Sub")
+    for name in ("x", "again"):
+        story.graph.edges.append(g.Edge(story.node(name), story.node("shifted"), g.OP, shifted, True))
+    story.op(15, "Exp", ["shifted"], "loss")
+    assert lines(story.ask(story.variable("w", "ok")), partial=True) == partial
