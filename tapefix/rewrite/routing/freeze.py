@@ -89,7 +89,7 @@ class Frozen:
     def _parts(self, test: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
         """The parts of an `and` that hold weights, and those that bound the passes."""
         parts = list(test.values) if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-        trained = [p for p in parts if self.site.trained(p)]
+        trained = [p for p in parts if not self._plain(p)]
         rest = [p for p in parts if p not in trained]
         if not trained:
             raise Unclear("the test holds no weights")
@@ -99,10 +99,7 @@ class Frozen:
 
     def _python_break(self) -> bool:
         return any(
-            isinstance(s, ast.If)
-            and not self.site.trained(s.test)
-            and len(s.body) == 1
-            and isinstance(s.body[0], ast.Break)
+            isinstance(s, ast.If) and self._plain(s.test) and len(s.body) == 1 and isinstance(s.body[0], ast.Break)
             for s in self.loop.body
         )
 
@@ -137,7 +134,7 @@ class Frozen:
                 ):
                     self._unpack(statement, [t.id for t in targets if isinstance(t, ast.Name)], carried)
                 case ast.If() if (
-                    not site.trained(statement.test)
+                    self._plain(statement.test)
                     and all(isinstance(s, (ast.Break, ast.Pass)) for s in statement.body)
                     and not statement.orelse
                 ):
@@ -159,6 +156,22 @@ class Frozen:
         for old, fresh in new.items():
             lines.append(f"{old} = {self.gates.blend(self.running, fresh, old)}\n")
         site.edits.replace_statement(statement, "".join(lines))
+
+    def _plain(self, test: ast.expr) -> bool:
+        """A Python test: no weights are in it but by way of the number of passes that the loop itself counts."""
+        if not self.site.trained(test):
+            return True
+        counters = {
+            s.target.id
+            for s in self.loop.body
+            if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name) and self._counts(s)
+        }
+        lengths = [n for n in ast.walk(test) if isinstance(n, ast.Call) and ast.unparse(n.func) == "len"]
+        inside = {inner for n in lengths for inner in ast.walk(n)}
+        names_read = [n for n in ast.walk(test) if isinstance(n, ast.Name) and n not in inside]
+        read = {n.id for n in names_read if self.site.trained(n)}
+        calls = any(isinstance(n, ast.Call) and n not in inside for n in ast.walk(test))
+        return read <= counters and not calls
 
     def _counts(self, statement: ast.AugAssign) -> bool:
         """A Python counter."""
