@@ -14,7 +14,6 @@ Needs an interpreter with TensorFlow: the one that runs this, or --python.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import re
 import subprocess
@@ -127,12 +126,11 @@ def _proven(runner: Runner, options: VerifyOptions, case: Path) -> Evidence:
 def steps(python: str, graph: bool, rounds: int = 3) -> dict[str, float]:
     """How many times as long a training step takes under the probe.
 
-    `record` is what a run costs that goes on (a place without its gradient call keeps it going): the first three
-    steps are measured, the rest is counted. `record all` measures the gradients of every step, `explain` traces each.
+    The gradients of every step are measured, where a run would measure those of the first three and end.
     """
-    count = {"plain": 60, "record": 60, "record all": 60, "explain": 20}
+    count = {"plain": 60, "record": 60, "explain": 20}
     seen: dict[str, list[float]] = {mode: [] for mode in count}
-    options = VerifyOptions(python=python, limits=Limits(wall=300))
+    options = VerifyOptions(python=python, steps=10_000, limits=Limits(wall=300))
     with Runner(choose(python, "", FIXTURES, options.environ), options) as runner:
         for _ in range(rounds):
             for mode, number in count.items():
@@ -145,9 +143,7 @@ def steps(python: str, graph: bool, rounds: int = 3) -> dict[str, float]:
                         output = done.stdout
                     else:
                         target = as_target(path, options)
-                        runner.options = options if mode == "record" else dataclasses.replace(options, steps=10_000)
-                        seen_run = runner.observe(project_of(target, options), target, mode.split()[0])
-                        output = seen_run.ended.output
+                        output = runner.observe(project_of(target, options), target, mode).ended.output
                 found = re.search(r"^step (\S+)$", output, re.MULTILINE)
                 if found is None:
                     raise SystemExit(f"the step was not timed ({mode}):\n{output[-2000:]}")
