@@ -1,4 +1,4 @@
-"""The flow model on every fixture: it points at the cuts, is silent on look-alikes, and its misses are known by name."""
+"""The flow model on every fixture: it points at the cuts, is silent on look-alikes; its misses are known by name."""
 
 from __future__ import annotations
 

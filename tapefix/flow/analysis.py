@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 
 from tapefix.documents.document import Document, UnreadableDocument
@@ -16,7 +17,7 @@ from tapefix.flow.scope import ModuleState, Scope
 from tapefix.flow.values import UNKNOWN, Imported, Kind, Value
 
 #: a module that can have to do with gradients
-_MATTERS = re.compile(rb"\b(?:tensorflow|keras|numpy|math|scipy)\b|\btf\.|^\s*(?:from \.|class |def )", re.M)
+_MATTERS = re.compile(rb"\b(?:tensorflow|keras|numpy|math|scipy)\b|\btf\.|^\s*(?:from |class |def )", re.M)
 MOST_MODULES = 12
 MOST_FOR_IMPORT = 6_000
 MOST_REEXPORTS = 8
@@ -53,7 +54,7 @@ class Analysis(Entries):
             whole = self.read_module(ref.document, ref.module)
             if whole is None or not ref.name:
                 return whole or UNKNOWN
-            value = whole.ref.vars.get(ref.name)
+            value: Value | None = whole.ref.vars.get(ref.name)
             again = value.ref if value is not None and isinstance(value.ref, Imported) else None
             if value is None or (again is not None and again.document is ref.document and again.name == ref.name):
                 inner = self.loader(ref.name, 1, ref.document.filename)  # a module of a package
@@ -82,10 +83,8 @@ class Analysis(Entries):
         """Runs a module that was imported, on a budget of its own."""
         mine, self.budget = self.budget, min(self.budget, MOST_FOR_IMPORT)
         start = self.budget
-        try:
+        with contextlib.suppress(BudgetSpent):
             self.run_module(state)
-        except BudgetSpent:
-            pass
         self.budget = mine - (start - max(self.budget, 0))
 
     def enter(self, document: Document, name: str) -> ModuleState:

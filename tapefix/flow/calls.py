@@ -11,6 +11,7 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter import MOST_CALL_DEPTH, Frame
 from tapefix.flow.scope import Scope, argument_names
 from tapefix.flow.values import (
+    ANY_TAPE,
     MISSING,
     NO_LOST,
     NONE,
@@ -136,6 +137,8 @@ class Calls(Expressions):
         saved_tapes = self.tapes
         if function.kind == "custom_gradient":
             self.tapes = []
+        elif function.is_generator:
+            self.tapes = [*self.tapes, ANY_TAPE]  # its body runs where it is consumed
         try:
             if isinstance(function.node, ast.Lambda):
                 result = self.eval(function.node.body)
@@ -317,10 +320,9 @@ class Calls(Expressions):
     def call_library_object(self, value: Value, instance: Instance, given: Arguments, node: ast.AST) -> Value:
         """An object whose class inherits its `call` from the library, or from a class that can't be seen."""
         live = self.live_of(*given.all) | self.read_source(instance, node)
-        for ref in [
-            child.ref for child in instance.attrs.values() if isinstance(child.ref, Layer) and child.ref.template
-        ]:
-            live |= self.live_of(ref.template)
+        for child in instance.attrs.values():
+            if isinstance(child.ref, Layer) and child.ref.template is not None:
+                live |= self.live_of(child.ref.template)
         return Value(Kind.TENSOR, live, self.lost_of(*given.all) | instance.written, node=node)
 
     def iterate_instance(self, value: Value, instance: Instance, node: ast.AST) -> Value:

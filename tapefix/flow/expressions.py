@@ -564,8 +564,8 @@ class Expressions(Statements):
             return self.refresh(sequence.element(), node)
         return Value(Kind.OBJECT, ref=Method(owner, name, node))
 
-    attribute_of_Tape = attribute_of_Mapping  # type: ignore[assignment]
-    attribute_of_TensorArray = attribute_of_Mapping  # type: ignore[assignment]
+    attribute_of_Tape = attribute_of_Mapping
+    attribute_of_TensorArray = attribute_of_Mapping
 
     def attribute_of_Dataset(self, owner: Value, dataset: Dataset, name: str, node: ast.AST) -> Value:
         return Value(Kind.OBJECT, ref=Method(owner, name, node))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,10 +59,15 @@ class BudgetSpent(Exception):
     """The program is too large to follow further; what was found so far stands."""
 
 
-@functools.cache
+_METHODS: dict[tuple[type, str, type], Any] = {}
+
+
 def method_for(cls: type, prefix: str, node: type) -> Any:
     """How a class handles a type of node: its method `run_If`, `eval_Call`, ..., or None."""
-    return getattr(cls, prefix + node.__name__, None)
+    key = (cls, prefix, node)
+    if key not in _METHODS:
+        _METHODS[key] = getattr(cls, prefix + node.__name__, None)
+    return _METHODS[key]
 
 
 @dataclass(eq=False)
@@ -833,7 +837,7 @@ class Statements(Core):
                 name = getattr(pattern, "name", None)
                 if isinstance(name, str):
                     self.scope.bind(name, subject)
-        bodies = [(case.body, {}) for case in node.cases]
+        bodies: list[tuple[list[ast.stmt], dict[str, Value]]] = [(case.body, {}) for case in node.cases]
         if not any(
             isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases
         ):
@@ -849,7 +853,7 @@ class Statements(Core):
     def run_While(self, node: ast.While) -> str | None:
         def head() -> None:
             test = self.eval(node.test)
-            on_data, lost = self.predicate(test, node.test, How.PREDICATE_LOOP)
+            _, lost = self.predicate(test, node.test, How.PREDICATE_LOOP)
             if lost and not isinstance(node.test, ast.Constant):
                 for name, value in list(self.scope.vars.items()):
                     changed = value is not before.get(name) and value.const is not None

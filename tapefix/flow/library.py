@@ -683,7 +683,7 @@ class Library(Calls):
 
     def method_of_Tape(self, receiver: Value, tape: Tape, name: str, given: Arguments, node: ast.AST) -> Value | None:
         if name == "watch" and given.args:
-            for part in [leaf for part in parts_of(given.args[0]) for leaf in (part, *part.alts)]:
+            for part in [leaf for whole in parts_of(given.args[0]) for leaf in (whole, *whole.alts)]:
                 tape.unsure = tape.unsure or bool(part.kind & Kind.UNKNOWN)
                 if part.node is not None:
                     tape.nodes.add(part.node)
@@ -782,12 +782,8 @@ class Library(Calls):
         self, receiver: Value, array: Array, name: str, given: Arguments, node: ast.AST
     ) -> Value | None:
         if name in ("fill", "put", "itemset") and given.args:
-            self.write_array(
-                array,
-                node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node,
-                given.args[-1],
-                self.statement,
-            )  # type: ignore[arg-type]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                self.write_array(array, node.func.value, given.args[-1], self.statement)
             return NONE
         if name in ("astype", "copy"):
             return Value(

@@ -11,7 +11,6 @@ from tapefix.flow.facts import Buffer, Cut, How, Spot
 from tapefix.flow.unused import Unused, unused
 from tapefix.flow.values import Api, Kind, Value, flat
 
-
 _WANTS_NUMBERS = {
     "item": "a tensor's elements cannot be assigned",
     "round": "round() takes no tensor",
@@ -115,7 +114,8 @@ class Model:
             if getattr(cut.spot.node, "lineno", None) == row and cut.spot.filename == self.document.filename:
                 origins = ", ".join(o.name for o in cut.origins[:4])
                 lines.append(
-                    f"cut here ({cut.how.value}): the gradient of {origins} is lost{' on one of its ways' if cut.partial else ''}"
+                    f"cut here ({cut.how.value}): the gradient of {origins} is lost"
+                    f"{' on one of its ways' if cut.partial else ''}"
                 )
         return lines
 

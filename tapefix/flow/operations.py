@@ -34,7 +34,8 @@ COUNTED = frozenset(
 )
 SAMPLED = frozenset(
     """categorical multinomial stateless_categorical stateless_multinomial poisson random_poisson stateless_poisson
-    random_binomial binomial stateless_binomial stateless_random_binomial bernoulli random_bernoulli shuffle_off""".split()
+    random_binomial binomial stateless_binomial stateless_random_binomial bernoulli random_bernoulli
+    shuffle_off""".split()
 )
 #: (operation, argument positions and names that only select)
 SELECTING = {
@@ -67,9 +68,11 @@ SELECTING = {
 }
 #: the first argument is a label: a value that was detached there was detached on purpose
 LABELLED_TAILS = (
-    "crossentropy", "cross_entropy", "cross_entropy_with_logits", "_error", "Crossentropy", "Error", "mse", "mae", "mape",
-    "hinge", "Hinge", "Huber", "huber", "KLDivergence", "kl_divergence", "cosine_similarity", "CosineSimilarity", "kld",
-    "poisson_loss", "log_cosh", "LogCosh", "logcosh", "squared_difference", "huber_loss", "mean_squared_error", "Poisson",
+    "crossentropy", "cross_entropy", "cross_entropy_with_logits", "_error", "Crossentropy", "Error", "mse", "mae",
+    "mape",
+    "hinge", "Hinge", "Huber", "huber", "KLDivergence", "kl_divergence", "cosine_similarity", "CosineSimilarity",
+    "kld",     "poisson_loss", "log_cosh", "LogCosh", "logcosh", "squared_difference", "huber_loss",
+    "mean_squared_error", "Poisson",
 )  # fmt: skip
 #: calls whose arguments only tell a number, a text or a place
 NO_VALUE = frozenset(
@@ -100,7 +103,8 @@ LAYERS_WITHOUT_WEIGHTS = frozenset(
 )
 #: their input is an index
 LAYERS_THAT_LOOK_UP = frozenset(
-    "Embedding Discretization CategoryEncoding Hashing StringLookup IntegerLookup TextVectorization HashedCrossing".split()
+    """Embedding Discretization CategoryEncoding Hashing StringLookup IntegerLookup TextVectorization
+    HashedCrossing""".split()
 )
 WRAPPERS = frozenset(
     "TimeDistributed Bidirectional RNN StackedRNNCells SpectralNormalization WeightNormalization Wrapper".split()

@@ -40,8 +40,8 @@ _CUT_NAMES = frozenset(
     batch_scatter_update Variable predict predict_on_batch evaluate test_on_batch predict_classes predict_proba item
     tolist py_function numpy_function py_func eager_py_func get_weights set_weights get_value set_value eval
     convert_to_numpy from_tensor_slices from_tensors from_generator
-    argmax argmin argsort arg_max arg_min top_k in_top_k round rint floor ceil sign trunc floordiv floor_div floor_divide
-    one_hot to_categorical categorical multinomial stateless_categorical stateless_multinomial binomial
+    argmax argmin argsort arg_max arg_min top_k in_top_k round rint floor ceil sign trunc floordiv floor_div
+    floor_divide     one_hot to_categorical categorical multinomial stateless_categorical stateless_multinomial binomial
     stateless_binomial bernoulli random_bernoulli poisson random_poisson stateless_poisson sample stop_gradient
     bincount histogram histogram_fixed_width histogram_fixed_width_bins unique unique_with_counts count_nonzero
     searchsorted invert_permutation bucketize digitize cond case switch_case switch boolean_mask gather gather_nd take
@@ -85,7 +85,10 @@ _OTHERS = (
     b"h5py",
     b"matplotlib",
 )
-_HARMLESS = rb"\.(?:float\d*|int\d*|uint\d*|bool_?|pi|inf|nan|newaxis|ndarray|e|dtype|iinfo|finfo|generic|number|integer|floating)\b|prod\([^)\n]*(?:shape|dims)"
+_HARMLESS = (
+    rb"\.(?:float\d*|int\d*|uint\d*|bool_?|pi|inf|nan|newaxis|ndarray|e|dtype|iinfo|finfo|generic|number|integer|"
+    rb"floating)\b|prod\([^)\n]*(?:shape|dims)"
+)
 _NEVER = re.compile(rb"(?!)")
 KEPT = 600  # outlines
 

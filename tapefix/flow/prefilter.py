@@ -17,7 +17,8 @@ from tapefix.flow.outline import ASK, CUT, TAPE, Definition, Outline, outline
 
 _MENTIONS = re.compile(rb"\b(?:tensorflow|keras)\b")
 _ASKS = re.compile(
-    rb"GradientTape|\bdef (?:call|train_step|__call__)\b|\.compile\s*\(|\.fit\s*\(|add_loss|\.minimize\s*\(|\.gradient\s*\(|"
+    rb"GradientTape|\bdef (?:call|train_step|__call__)\b|\.compile\s*\(|\.fit\s*\(|"
+    rb"add_loss|\.minimize\s*\(|\.gradient\s*\(|"
     rb"def \w*[lL]oss\w*\s*\(|Loss\)"
 )
 _GRAPH_CODE = re.compile(
@@ -189,7 +190,8 @@ class _Graph:
             return False
         known = names & found.known
         if not known:
-            return any([self.enter(targets, self.find(m, level, found), names, depth - 1) for m, level in found.stars])
+            entered = [self.enter(targets, self.find(m, level, found), names, depth - 1) for m, level in found.stars]
+            return True in entered
         if known & found.assigned:
             targets.append(self.top(found))
         for name in known & found.by_name.keys():
@@ -198,10 +200,10 @@ class _Graph:
             targets.append(self.node("class", found, name))
             self.far.add((self.exploring, targets[-1]))
         for alias in known & found.imports.keys():
-            module, level, name = found.imports[alias]
+            module, level, wanted = found.imports[alias]
             inner = self.find(module, level, found)
-            if inner is not None and inner is not found and name:
-                self.enter(targets, inner, frozenset({name.encode()}), depth - 1)
+            if inner is not None and inner is not found and wanted:
+                self.enter(targets, inner, frozenset({wanted.encode()}), depth - 1)
         return True
 
     def closure(self, bit: int, far: bool = True) -> set[int]:

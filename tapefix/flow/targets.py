@@ -108,7 +108,7 @@ class Targets(Keras):
             for leaf in part.alts or (part,):
                 if isinstance(leaf.ref, (Sequence, Mapping)):
                     continue
-                if isinstance(leaf.ref, Weights) or isinstance(leaf.ref, WeightOf):
+                if isinstance(leaf.ref, (Weights, WeightOf)):
                     sources |= self.reach(leaf.ref.owner)
                 elif isinstance(leaf.ref, Var):
                     sources.add(leaf.ref)
@@ -255,7 +255,7 @@ class Targets(Keras):
         self, whole: Value, wanted: set[Source], alive: set[Source], told: set[Source], tape: Tape, seen: Target
     ) -> None:
         for dep in whole.live:
-            if isinstance(dep.source, Layer) and (dep.source.opaque or dep.source.parameter and dep.source.api):
+            if isinstance(dep.source, Layer) and (dep.source.opaque or (dep.source.parameter and dep.source.api)):
                 continue  # an object of which nothing is known may be no model
             if (
                 dep.source in wanted

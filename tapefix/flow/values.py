@@ -148,7 +148,8 @@ class Value:
 
     def __repr__(self) -> str:
         ref = f" {type(self.ref).__name__}" if self.ref is not None else ""
-        return f"<{self.kind}{ref} live={[d.source.label for d in self.live]} lost={[x.site.how.value for x in self.lost]}>"
+        live, lost = [d.source.label for d in self.live], [x.site.how.value for x in self.lost]
+        return f"<{self.kind}{ref} live={live} lost={lost}>"
 
     @property
     def tainted(self) -> bool:
@@ -297,6 +298,11 @@ class Function:
     defaults: dict[str, Value] = field(default_factory=dict)
     graph: bool = False  # compiled by tf.function
     kind: str = ""  # "property", "static", "class", "custom_gradient"
+
+    @functools.cached_property
+    def is_generator(self) -> bool:
+        return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(self.node))
+
     runs: int = 0
     wraps: Function | None = None  # what a decorator of the program made it of
 
