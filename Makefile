@@ -4,14 +4,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint types ci lock clean
+.PHONY: demo test test-slow lint types ci lock clean
 
 # The three reports the tool began with: what check says, what apply would change, and the proof of it.
 demo: $(STAMP)
 	@PATH="$(abspath $(BIN)):$$PATH" bash examples/demo.sh
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow"
+
+# Every fixture and every repair of one really runs: about half an hour on two cores.
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check
