@@ -507,6 +507,9 @@ class Calls(Expressions):
 
     def builtin_arithmetic(self, name: str, given: Arguments, node: ast.AST) -> Value:
         values = given.args
+        if name == "sum" and len(values) == 2 and isinstance(values[1].ref, Sequence):  # lists put together
+            parts = self.iterate_items(values[0]) if isinstance(values[0].ref, Sequence) else []
+            return Value(Kind.CONTAINER, ref=Sequence("list", [*self.iterate_items(values[1]), *parts]), node=node)
         if name in ("sum", "max", "min") and len(values) == 1:
             value = values[0]
             element = self.element(value, node)

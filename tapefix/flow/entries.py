@@ -12,6 +12,9 @@ from tapefix.flow.targets import Targets
 from tapefix.flow.values import ClassObject, Dep, Function, Instance, Kind, Source, Tape, Value
 
 
+LAYERS = ("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper")
+
+
 class Entries(Targets):
     worth: Roots
 
@@ -104,7 +107,7 @@ class Entries(Targets):
             if function.kind in ("static", "class", "property"):
                 continue
             args = self.unknown_parameters(function, 1)
-            if name == "call" and cls.derives("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper"):
+            if name == "call" and (cls.derives(*LAYERS) or self.derives_unseen(cls)):
                 self.call_root(instance, function, args)
             elif (name in ("call", "__call__") and cls.derives("Loss")) or (
                 name == "call" and cls.node.name.endswith("Loss")
@@ -122,6 +125,12 @@ class Entries(Targets):
     @staticmethod
     def sets_attributes(function: Function) -> bool:
         return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(function.node))
+
+    @staticmethod
+    def derives_unseen(cls: ClassObject) -> bool:
+        """A base that was not read, and by its name is a layer or model."""
+        unseen = [c for c in cls.mro() if len(c.node.bases) > len(c.bases)]
+        return any(ast.unparse(base).endswith(LAYERS) for c in unseen for base in c.node.bases)
 
     @staticmethod
     def has_tape(function: Function) -> bool:

@@ -12,6 +12,7 @@ from tapefix.flow.interpreter import BUILTINS, Statements, method_for
 from tapefix.flow.scope import Scope, canonical
 from tapefix.flow.values import (
     MISSING,
+    NO_DEPS,
     NONE,
     NUMBER,
     NUMERIC,
@@ -32,6 +33,7 @@ from tapefix.flow.values import (
     Method,
     Sequence,
     Slice,
+    Source,
     Tape,
     Value,
     Var,
@@ -513,7 +515,10 @@ class Expressions(Statements):
             )
             return template if not name.endswith("s") else Value(Kind.CONTAINER, ref=Sequence("list", None, template))
         if name == "losses":
-            return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR, self.read_source(layer, node))))
+            # a regulariser keeps a gradient alive where the part that matters is cut: it is no way to the weights
+            added = [v for part in self.reach(layer) if isinstance(part, Instance) for v in part.losses]
+            term = Value(Kind.TENSOR, self.read_source(layer, node) if added else NO_DEPS)
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all([term, *added])))
         if name in ("kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"):
             return Value(Kind.VARIABLE, ref=WeightOf(layer.label, layer.spot, owner=layer), node=node)
         if name in SHAPE_ATTRIBUTES or name in (
@@ -690,6 +695,9 @@ class Expressions(Statements):
             return value
         return self.tagged(value, lost) if lost else value
 
-    # provided by the calls
+    # provided by the other parts
+    def reach(self, owner: Any) -> set[Source]:
+        raise NotImplementedError
+
     def call_function(self, function: Function, args: list[Value], keywords: dict[str, Value], node: ast.AST) -> Value:
         raise NotImplementedError

@@ -114,8 +114,9 @@ class Lost:
         return hash((self.site, self.source, self.weak))
 
     def weakened(self) -> Lost:
-        if self.weak or self.direct:
-            return self
+        stored = self.site.how is How.VARIABLE_WRITE and isinstance(self.source, Var)
+        if self.weak or self.direct or stored or self.site.how is How.VARIABLE_MADE:
+            return self  # nobody makes a Variable of a value, or stores a trained one, in order to detach it
         return Lost(self.site, self.source, self.tapes, True, False, self.choice, self.past)
 
 
