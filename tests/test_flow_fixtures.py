@@ -32,7 +32,7 @@ NOT_SEEN = set(
     neural-ode-by-solve-ivp one-numpy-term-inside-py-function pose-namedtuple-of-floats
     predictions-batched-by-a-dataset prototypes-as-constants-per-class queue-served-while-patient
     reward-model-terms-from-a-logbook ridge-head-by-scipy-solve sampled-words-partial scatter-positions-by-logit-sign
-    sentence-codes-cached-by-text shared-trunk-actor-from-memory shortcut-projection-forgotten
+    sentence-codes-cached-by-text shortcut-projection-forgotten
     side-output-partial-train-step smoothness-over-a-dataset-of-weights soft-target-uses-own-output-partial
     step-activation-function stochastic-depth-learned-survival ternary-weights-rounded-ratio
     unique-values-codebook-usage while-loop-op-stop-network zipped-datasets-of-two-towers

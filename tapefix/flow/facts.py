@@ -48,6 +48,7 @@ class How(str, enum.Enum):
     UNWATCHED = "unwatched"
     OUTSIDE_TAPE = "outside-tape"
     UNTRACKED = "untracked"
+    ALL_WEIGHTS = "all-weights"  # model.variables as sources: also what is never trained
 
 
 @dataclass(frozen=True)

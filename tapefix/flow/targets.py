@@ -137,6 +137,7 @@ class Targets(Keras):
         found, exact = self.sources_of(sources, tape)
         if tape is not None:
             self.unwatched(tape, sources, target, node)
+        self.untrained(sources, node)
         self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"))
         outer = [t for t in self.tapes if t is not tape]
         saved, self.tapes = self.tapes, outer
@@ -269,6 +270,19 @@ class Targets(Keras):
                 )
                 self.report(Lost(site, dep.source, dep.tapes), seen, partial=False)
 
+    def untrained(self, sources: Value | None, node: ast.AST) -> None:
+        """`model.variables` as sources, where some of them are statistics that are never trained."""
+        for part in parts_of(sources) if sources is not None else ():
+            for leaf in part.alts or (part,):
+                listed = leaf.ref
+                if not isinstance(listed, Weights) or listed.which not in ("variables", "weights"):
+                    continue
+                statistics = [s for s in self.reach(listed.owner) if is_statistic(s)]
+                if statistics:
+                    site = self.site(How.ALL_WEIGHTS, node, f".{listed.which}")
+                    lost = Lost(site, statistics[0], frozenset())
+                    self.report(lost, Target(self.spot(node), "gradient"), partial=False)
+
     @staticmethod
     def nearest(dep: Dep, tape: Tape) -> Spot:
         """The statement that ran the forward pass, in the frame that opened the tape or the nearest common one."""
@@ -313,3 +327,10 @@ class Targets(Keras):
         if not any(t.spot.node is seen.spot.node for t in cut.targets):
             cut.targets.append(seen)
         cut.partial = cut.partial and partial
+
+
+def is_statistic(source: Source) -> bool:
+    """What `variables` holds and `trainable_variables` does not."""
+    if isinstance(source, Var):
+        return not source.trainable
+    return isinstance(source, Layer) and source.api in ("BatchNormalization", "Normalization", "SpectralNormalization")
