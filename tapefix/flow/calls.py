@@ -262,7 +262,10 @@ class Calls(Expressions):
         instance = Instance("", self.spot(node), cls=cls)
         made = Value(Kind.OBJECT, ref=instance, node=node)
         found = cls.find("__init__")
-        if found is not None and isinstance(found[1].ref, Function):
+        fields_first = "__init__" not in cls.members and any(
+            "dataclass" in ast.unparse(d) for d in cls.node.decorator_list
+        )
+        if found is not None and isinstance(found[1].ref, Function) and not fields_first:
             self.call_function(found[1].ref, [made, *given.args], given.keywords, node)
         elif cls.fields or cls.derives("NamedTuple"):
             names = [f for c in reversed(list(cls.mro())) for f in c.fields]

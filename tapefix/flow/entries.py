@@ -9,8 +9,7 @@ from tapefix.flow.interpreter import Frame
 from tapefix.flow.prefilter import Roots
 from tapefix.flow.scope import ModuleState, argument_names
 from tapefix.flow.targets import Targets
-from tapefix.flow.values import ClassObject, Dep, Function, Instance, Kind, Source, Tape, Value
-
+from tapefix.flow.values import ClassObject, Dep, Function, Instance, Kind, Sequence, Source, Tape, Value, join_all
 
 LAYERS = ("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper")
 
@@ -100,9 +99,12 @@ class Entries(Targets):
         if not pending:
             return
         instance = self.symbolic(value, cls)
+        runs = {function: function.runs for _, function in pending}  # some ran on nothing that is known
         for name, function in pending:
-            if function.runs:
+            if function.runs > runs[function]:
                 continue
+            # what a decorator adds is between the caller and the layer
+            function = function.wraps or function
             self.tapes = []
             if function.kind in ("static", "class", "property"):
                 continue
@@ -159,8 +161,16 @@ class Entries(Targets):
         inputs = Value(Kind.TENSOR, frozenset({Dep(source, frozenset({tape}), self.spot(function.node))}))
         values = [inputs if i == 0 else a for i, a in enumerate(args)]
         result = self.call_function(function, [instance, *values], {}, function.node)
+        result = join_all(self.opened(part) for part in result.alts or (result,))
         self.judge(result, self.reach(owner), True, tape, Target(self.spot(function.node), "call"))
         self.tapes = []
+
+    @staticmethod
+    def opened(value: Value) -> Value:
+        """An object that bundles a layer's outputs, as these outputs."""
+        if isinstance(value.ref, Instance) and not value.ref.is_keras():
+            return Value(Kind.CONTAINER, ref=Sequence("tuple", list(value.ref.attrs.values())))
+        return value
 
     def loss_method_root(self, instance: Value, function: Function, args: list[Value]) -> None:
         tape = Tape(function.node, "fit")
