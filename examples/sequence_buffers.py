@@ -57,8 +57,8 @@ def main():
     tf.keras.utils.set_random_seed(2)
     inputs = tf.random.normal((BATCH, POSITIONS, SIDE * SIDE))
     targets = tf.random.normal((BATCH, 1, SIDE * SIDE))
-    spare = SequenceModel()
     model = SequenceModel()
+    spare = SequenceModel()
     optimizer = tf.keras.optimizers.Adam()
     for _ in range(3):
         with tf.GradientTape() as tape:

@@ -171,7 +171,8 @@ class _Batching:
         if any(write.statement is statement for write in self.job.writes):
             if axis is Axis.NONE:
                 raise NotProven(f"line {statement.lineno} writes the same for every sample")
-            self.edits.rewrite_statement(statement, f"{self.job.name} = {{value}}", value=value)
+            tf, shape = self.job.tf(self.edits, statement), self._shape_of_all(statement)
+            self.edits.rewrite_statement(statement, f"{self.job.name} = {tf}.reshape({{value}}, {shape})", value=value)
             return
         for job in self.inner.values():
             if any(write.statement is statement for write in job.writes):
@@ -181,10 +182,26 @@ class _Batching:
                     raise NotProven(f"line {statement.lineno} does not fill `{job.name}` slot by slot")
                 self.edits.rewrite_statement(statement, f"{job.name}.append({{value}})", value=value)
                 tf = job.tf(self.edits, statement)
-                self.edits.insert_after(fill.end, f"{job.name} = {tf}.stack({job.name}, axis=1)")
+                stacked = f"{tf}.stack({job.name}, axis=1)"
+                sizes = job.made.shape
+                if sizes is None or len(sizes) != 2:  # a slot may hold more or fewer axes than what is written
+                    stacked = f"{tf}.reshape({stacked}, {self._batch_of(sizes, statement, job.name)})"
+                self.edits.insert_after(fill.end, f"{job.name} = {stacked}")
                 self.axes[job.name] = Axis.FRONT
                 return
         raise NotProven(f"line {statement.lineno} writes into `{ast.unparse(target.value)}`")
+
+    def _shape_of_all(self, statement: ast.stmt) -> str:
+        """The buffer's shape: a write broadcasts a `(1, d)` into a `(d,)`, a batch of such has to be told."""
+        made = self.job.made
+        if made.like is not None:
+            return f"{self.job.tf(self.edits, statement)}.shape({self.job.source(made.like)})"
+        return self._batch_of(made.shape[1:] if made.shape else None, statement, self.job.name)
+
+    def _batch_of(self, sizes: Sequence[ast.expr] | None, statement: ast.stmt, name: str) -> str:
+        if sizes is None:
+            raise NotProven(f"the shape of a slot of `{name}`, which line {statement.lineno} fills, is not known")
+        return f"[{', '.join(['-1', *(self.job.source(size) for size in sizes)])}]"
 
     # expressions
 
