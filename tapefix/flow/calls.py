@@ -36,6 +36,10 @@ from tapefix.flow.values import (
     join_all,
 )
 
+TENSOR_TYPES = frozenset({"tensorflow.Tensor", "tensorflow.is_tensor"})
+OTHER_TYPES = frozenset(
+    ["numpy.ndarray", *("builtins." + name for name in ("list", "tuple", "dict", "set", "int", "float", "str", "bool"))]
+)
 MOST_RUNS = 40  # of one function in one document
 
 
@@ -533,6 +537,21 @@ class Calls(Expressions):
         result = self.carry(node, items, kind)
         result.reduced = all(i.reduced or i.kind == Kind.NUMBER for i in items)
         return result
+
+    def builtin_isinstance(self, given: Arguments, node: ast.AST) -> Value:
+        if len(given.args) != 2:
+            return NUMBER
+        value, wanted = given.args
+        types = wanted.ref.items or [] if isinstance(wanted.ref, Sequence) else [wanted]
+        names = [t.ref.name for t in types if isinstance(t.ref, Api)]
+        if len(names) != len(types) or not names or value.alts:
+            return NUMBER
+        if value.kind == Kind.TENSOR and value.ref is None:
+            if any(name in TENSOR_TYPES for name in names):
+                return Value(Kind.NUMBER, const=True)
+            if all(name in OTHER_TYPES for name in names):
+                return Value(Kind.NUMBER, const=False)
+        return NUMBER
 
     def builtin_super(self, given: Arguments, node: ast.AST) -> Value:
         for frame in reversed(self.frames):

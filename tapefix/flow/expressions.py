@@ -13,6 +13,7 @@ from tapefix.flow.scope import Scope, canonical
 from tapefix.flow.values import (
     MISSING,
     NO_DEPS,
+    NO_LOST,
     NONE,
     NUMBER,
     NUMERIC,
@@ -60,6 +61,7 @@ _COMPARE = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+SMALL = 1e-5
 SHAPE_ATTRIBUTES = frozenset("shape dtype ndim rank size name itemsize nbytes device op graph".split())
 MODEL_METHODS = ops.PREDICTING | frozenset(
     """fit compile get_weights set_weights train_on_batch add_loss stateless_call call build summary save load_weights
@@ -279,6 +281,8 @@ class Expressions(Statements):
         # a weight times a detached state is a layer on a lost input, not a weighing
         weighs = isinstance(op, ast.MatMult) and (isinstance(left.ref, Var) or isinstance(right.ref, Var))
         same = isinstance(op, (ast.Sub, ast.Div))
+        if isinstance(op, ast.Mult):
+            left, right = negligible(left, right), negligible(right, left)
         if isinstance(op, ast.Sub):
             right = self.fraction(left, right)
         value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same)
@@ -701,3 +705,9 @@ class Expressions(Statements):
 
     def call_function(self, function: Function, args: list[Value], keywords: dict[str, Value], node: ast.AST) -> Value:
         raise NotImplementedError
+
+
+def negligible(value: Value, factor: Value) -> Value:
+    """What is only there to keep a logarithm or root from its pole: `1e-12 * mask`."""
+    small = isinstance(factor.const, float) and 0.0 < abs(factor.const) <= SMALL
+    return value.with_(lost=NO_LOST) if small and value.lost and not value.live else value

@@ -145,6 +145,10 @@ class Keras(Library):
         if layer.opaque:
             for arg in given.all:
                 self.called_back(arg, node)
+            if any(v.kind == Kind.ARRAY for v in given.all):  # made for it, such as the key of a search
+                given = Arguments(
+                    [weakened(v) for v in given.args], {k: weakened(v) for k, v in given.keywords.items()}
+                )
             if layer.parameter and not self.may_be_layer_call(layer, given):
                 return Value(Kind.UNKNOWN, self.live_of(*given.all), self.lost_of(*given.all), node=node)
             return Value(
@@ -599,3 +603,8 @@ class LossObject:
     def __init__(self, metric: bool, name: str) -> None:
         self.metric, self.name = metric, name
         self.seen: Value | None = None
+
+
+def weakened(value: Value) -> Value:
+    """An array's losses as those of something detached on purpose."""
+    return value.with_(lost=frozenset(x.weakened() for x in value.lost)) if value.kind == Kind.ARRAY else value

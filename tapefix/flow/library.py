@@ -10,6 +10,7 @@ from tapefix.flow.calls import Arguments, Calls
 from tapefix.flow.facts import Buffer, How, Role
 from tapefix.flow.interpreter import Stopped
 from tapefix.flow.values import (
+    NO_DEPS,
     NO_LOST,
     NONE,
     NUMERIC,
@@ -128,6 +129,8 @@ class Library(Calls):
                 if factory is not None
                 else given.keywords.get("default", UNKNOWN)
             )
+        if name.startswith("inspect."):
+            return UNKNOWN
         if name.startswith("itertools."):
             items = [self.element(v, node) for v in given.args if v.refs or v.kind & NUMERIC]
             return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all(items) if items else UNKNOWN))
@@ -189,6 +192,12 @@ class Library(Calls):
     def tensor_operation(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         """An operation that is known by name, or carries."""
         values = given.all
+        if (
+            values
+            and all(v.kind in (Kind.SHAPE, Kind.NUMBER) for v in values)
+            and any(v.kind == Kind.SHAPE for v in values)
+        ):
+            return Value(Kind.SHAPE, node=node)  # of sizes alone
         if tail in ops.HOW_OF and not (tail == "bernoulli" and path.startswith("keras")):
             how = ops.HOW_OF[tail]
             lost = self.cut(how, node, values, tail, lost=tuple(getattr(node, "args", ())))
@@ -274,7 +283,8 @@ class Library(Calls):
             )
         value = self.carry(node, rest)
         if chooser is not None:
-            whole = self.whole(chooser)
+            # an index is an integer and a mask a truth value: neither carries a gradient
+            whole = self.whole(chooser).with_(live=NO_DEPS)
             test = node.args[position] if isinstance(node, ast.Call) and len(node.args) > position else node
             _, lost = self.predicate(whole, node, How.SELECTION) if isinstance(node, ast.expr) else (False, NO_LOST)
             # a plain index keeps the place where it was made an index: the argmax, the cast

@@ -63,6 +63,12 @@ def asserts_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "assertIsNone"
 
 
+def keeps_state(lost: Lost) -> bool:
+    """A write into what is not trained: running statistics of a layer."""
+    variable = lost.site.variable
+    return isinstance(variable, Var) and not variable.trainable
+
+
 class Targets(Keras):
     cuts: dict[CutSite, Cut]
     shows_none: dict[ast.AST, bool]
@@ -200,7 +206,7 @@ class Targets(Keras):
         for lost in whole.lost:
             source = lost.source
             if source.assumed:
-                if lost.site.how in CERTAIN and not lost.weak:
+                if lost.site.how in CERTAIN and not lost.weak and (seen.what != "call" or self.trains(sources)):
                     strong.append(lost)
                 continue
             if wanted is not None and source not in wanted:
@@ -220,7 +226,7 @@ class Targets(Keras):
                 weak.append(lost)
         for lost in strong:
             partial = lost.source in alive
-            if partial and seen.what == "call" and lost.site.how not in CERTAIN:
+            if partial and seen.what == "call" and (lost.site.how not in CERTAIN or keeps_state(lost)):
                 continue  # nobody in sight calls the layer: what its output is for is not known
             self.report(lost, seen, partial)
         told = {x.source for x in strong}
@@ -238,6 +244,11 @@ class Targets(Keras):
                 told.add(lost.source)
         if wanted is not None and exact and tape is not None:
             self.outside(whole, wanted, alive, told, tape, seen)
+
+    @staticmethod
+    def trains(sources: set[Source]) -> bool:
+        """Something in the layer has weights: one that has none may be there to prepare data."""
+        return any(isinstance(s, Var) or (isinstance(s, Layer) and s.weights and not s.opaque) for s in sources)
 
     def expects_none(self, function: ast.AST | None) -> bool:
         """A test or lesson that shows a None on purpose: it asserts one beside the gradient call."""
@@ -301,6 +312,8 @@ class Targets(Keras):
         for part in parts_of(sources):
             for leaf in part.alts or (part,):
                 if id(part) in tape.watched or leaf.node in tape.nodes:
+                    continue
+                if not isinstance(leaf.node, ast.expr):
                     continue
                 if leaf.ref is not None or leaf.kind != Kind.TENSOR or leaf.node is None or leaf.lost:
                     continue
