@@ -546,11 +546,14 @@ class Calls(Expressions):
         names = [t.ref.name for t in types if isinstance(t.ref, Api)]
         if len(names) != len(types) or not names or value.alts:
             return NUMBER
-        if value.kind == Kind.TENSOR and value.ref is None:
-            if any(name in TENSOR_TYPES for name in names):
-                return Value(Kind.NUMBER, const=True)
-            if all(name in OTHER_TYPES for name in names):
-                return Value(Kind.NUMBER, const=False)
+        if value.kind not in (Kind.TENSOR, Kind.VARIABLE) or isinstance(value.ref, (Sequence, Mapping)):
+            return NUMBER
+        if any(d.source.assumed for d in value.live) and names != ["numpy.ndarray"]:
+            return NUMBER  # a layer's input: it may be a list of tensors as well
+        if value.kind == Kind.TENSOR and any(name in TENSOR_TYPES for name in names):
+            return Value(Kind.NUMBER, const=True)
+        if all(name in OTHER_TYPES for name in names):
+            return Value(Kind.NUMBER, const=False)
         return NUMBER
 
     def builtin_super(self, given: Arguments, node: ast.AST) -> Value:

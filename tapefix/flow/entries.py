@@ -9,7 +9,22 @@ from tapefix.flow.interpreter import Frame
 from tapefix.flow.prefilter import Roots
 from tapefix.flow.scope import ModuleState, argument_names
 from tapefix.flow.targets import Targets
-from tapefix.flow.values import ClassObject, Dep, Function, Instance, Kind, Sequence, Source, Tape, Value, join_all
+from tapefix.flow.values import (
+    NO_LOST,
+    ClassObject,
+    Dep,
+    Function,
+    Instance,
+    Kind,
+    Layer,
+    Lost,
+    Sequence,
+    Source,
+    Tape,
+    Value,
+    Var,
+    join_all,
+)
 
 LAYERS = ("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper")
 
@@ -116,7 +131,9 @@ class Entries(Targets):
             ):
                 self.loss_method_root(instance, function, args)
             else:
+                before = self.written_in(instance.ref)
                 self.call_function(function, [instance, *args], {}, function.node)
+                self.unwrite(instance.ref, before)  # nobody in sight calls it: what it writes is there another time
 
     def worthwhile(self, methods: list[tuple[str, Function]]) -> list[tuple[str, Function]]:
         """The methods that are worth running, and those that set what these may use; none if no method is."""
@@ -164,6 +181,21 @@ class Entries(Targets):
         result = join_all(self.opened(part) for part in result.alts or (result,))
         self.judge(result, self.reach(owner), True, tape, Target(self.spot(function.node), "call"))
         self.tapes = []
+
+    def written_in(self, owner: Instance) -> dict[Source, frozenset[Lost]]:
+        """What the weights of an object have been given by writes."""
+        return {s: s.stored if isinstance(s, Var) else getattr(s, "written", NO_LOST) for s in self.reach(owner)}
+
+    def unwrite(self, owner: Instance, before: dict[Source, frozenset[Lost]]) -> None:
+        for name, value in owner.attrs.items():
+            if value.lost and any(isinstance(ref, Var) for ref in value.refs):
+                alts = tuple(alt.with_(lost=NO_LOST) for alt in value.alts)
+                owner.attrs[name] = value.with_(lost=NO_LOST, alts=alts)
+        for source in self.reach(owner):
+            if isinstance(source, Var):
+                source.stored = before.get(source, NO_LOST)
+            elif isinstance(source, (Layer, Instance)):
+                source.written = before.get(source, NO_LOST)
 
     @staticmethod
     def opened(value: Value) -> Value:

@@ -684,6 +684,8 @@ class Expressions(Statements):
         if not index.tainted and not self.tapes and not index.refs:
             return value
         compared = flat(index).dtype == "bool"
+        if index.kind & Kind.UNKNOWN and not index.lost:
+            return value  # a key of something that is not known
         lost = (
             self.cut(How.SELECTION, node, [index], "index", weak=True)
             if not compared

@@ -51,6 +51,8 @@ from tapefix.flow.values import (
 )
 
 BUILTINS = frozenset(dir(builtins))
+#: ways of losing a gradient whose result is there to choose by
+CHOOSING = frozenset({How.COMPARED, How.ROUNDED, How.INTEGER_CAST, How.INDEX_OF, How.SAMPLED, How.COUNTED})
 MOST_CALL_DEPTH = 14
 MOST_LOOP_PASSES = 2
 
@@ -317,8 +319,9 @@ class Core:
 
     def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
         """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
-        if (test.kind & Kind.UNKNOWN and not test.lost and not self.surely_tensor(test)) or (
-            test.kind == Kind.CONTAINER and not test.alts
+        chosen = any(x.site.how in CHOOSING for x in test.lost)
+        if (test.kind & Kind.UNKNOWN and not chosen and not self.surely_tensor(test)) or bool(
+            test.kind & Kind.CONTAINER
         ):
             return False, frozenset(x.weakened() for x in self.lost_of(test))  # it may be a flag; whether it is empty
         whole = self.whole(test)
