@@ -40,7 +40,7 @@ TENSOR_TYPES = frozenset({"tensorflow.Tensor", "tensorflow.is_tensor"})
 OTHER_TYPES = frozenset(
     ["numpy.ndarray", *("builtins." + name for name in ("list", "tuple", "dict", "set", "int", "float", "str", "bool"))]
 )
-MOST_RUNS = 40  # of one function in one document
+MOST_RUNS = 24  # of one function in one document
 
 
 @dataclass(eq=False)

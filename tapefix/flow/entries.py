@@ -141,9 +141,8 @@ class Entries(Targets):
             return []
         return [(name, f) for name, f in methods if self.worth_running(f) or self.sets_attributes(f)]
 
-    @staticmethod
-    def sets_attributes(function: Function) -> bool:
-        return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(function.node))
+    def sets_attributes(self, function: Function) -> bool:
+        return self.worth.everything or getattr((function.wraps or function).node, "lineno", 0) in self.worth.setting
 
     @staticmethod
     def derives_unseen(cls: ClassObject) -> bool:
@@ -151,13 +150,8 @@ class Entries(Targets):
         unseen = [c for c in cls.mro() if len(c.node.bases) > len(c.bases)]
         return any(ast.unparse(base).endswith(LAYERS) for c in unseen for base in c.node.bases)
 
-    @staticmethod
-    def has_tape(function: Function) -> bool:
-        return any(
-            isinstance(n, (ast.Name, ast.Attribute))
-            and (getattr(n, "id", "") == "GradientTape" or getattr(n, "attr", "") == "GradientTape")
-            for n in ast.walk(function.node)
-        )
+    def has_tape(self, function: Function) -> bool:
+        return self.worth.everything or getattr((function.wraps or function).node, "lineno", 0) in self.worth.taping
 
     def symbolic(self, value: Value, cls: ClassObject) -> Value:
         """An object of a class that nobody makes: its `__init__` runs on unknown arguments."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapefix.flow import operations as ops
 from tapefix.flow.facts import How
-from tapefix.flow.interpreter import BUILTINS, Statements, method_for
+from tapefix.flow.interpreter import BUILTINS, BudgetSpent, Statements, method_for
 from tapefix.flow.scope import Scope, canonical
 from tapefix.flow.values import (
     MISSING,
@@ -40,6 +40,8 @@ from tapefix.flow.values import (
     Var,
     WeightOf,
     Weights,
+    api_value,
+    covers,
     flat,
     join,
     join_all,
@@ -74,17 +76,28 @@ WEIGHT_ATTRIBUTES = frozenset(
 
 class Expressions(Statements):
     def eval(self, node: ast.expr) -> Value:
-        self.spend()
+        self.budget -= 1
+        if self.budget < 0:
+            raise BudgetSpent
         method = method_for(type(self), "eval_", type(node))
         if method is None:
             return UNKNOWN
         value: Value = method(self, node)
-        self.note(node, self.whole(value) if isinstance(value.ref, (Var, WeightOf, Array)) else value)
+        seen = value
+        if value.ref is not None and isinstance(value.ref, (Var, WeightOf, Array)):
+            seen = self.whole(value)
+        old = self.seen.get(node)
+        if old is None:
+            self.seen[node] = seen
+        elif old is not seen and not covers(old, seen):
+            self.seen[node] = join(old, seen)
         return value
 
     def eval_Constant(self, node: ast.Constant) -> Value:
         if node.value is None:
             return NONE
+        if node in self.seen:
+            return self.seen[node]
         dtype = (
             "complex"
             if isinstance(node.value, complex)
@@ -107,7 +120,7 @@ class Expressions(Statements):
         if value is None:
             if node.id == "__name__":
                 return Value(Kind.NUMBER, const=self.module.name)
-            return Value(Kind.OBJECT, ref=Api("builtins." + node.id)) if node.id in BUILTINS else UNKNOWN
+            return api_value("builtins." + node.id) if node.id in BUILTINS else UNKNOWN
         if isinstance(value.ref, Imported):
             value = self.imported(value.ref)
             self.scope.replace(node.id, value)
@@ -420,9 +433,9 @@ class Expressions(Statements):
         if owner.alts and owner.ref is None:
             return join_all(self.attribute(alt, name, node) for alt in owner.alts)
         ref = owner.ref
-        handler = getattr(self, "attribute_of_" + type(ref).__name__, None)
+        handler = method_for(type(self), "attribute_of_", type(ref))
         if handler is not None:
-            found: Value | None = handler(owner, ref, name, node)
+            found: Value | None = handler(self, owner, ref, name, node)
             if found is not None:
                 return found
         return self.attribute_of_value(owner, name, node)
@@ -433,7 +446,7 @@ class Expressions(Statements):
             return Value(Kind.NUMBER)
         if full == "numpy.newaxis" or full == "tensorflow.newaxis":
             return NONE
-        return Value(Kind.OBJECT, ref=Api(full))
+        return api_value(full)
 
     def attribute_of_Foreign(self, owner: Value, foreign: Foreign, name: str, node: ast.AST) -> Value:
         if name in SHAPE_ATTRIBUTES:

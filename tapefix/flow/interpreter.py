@@ -42,6 +42,7 @@ from tapefix.flow.values import (
     Var,
     WeightOf,
     Weights,
+    api_value,
     covers,
     flat,
     join,
@@ -460,7 +461,7 @@ class Statements(Core):
 
     @staticmethod
     def api(name: str) -> Value:
-        return Value(Kind.OBJECT, ref=Api(canonical(name)))
+        return api_value(canonical(name))
 
     def run_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         function = Function(node, self.scope)

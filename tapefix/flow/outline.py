@@ -89,6 +89,9 @@ _HARMLESS = (
     rb"\.(?:float\d*|int\d*|uint\d*|bool_?|pi|inf|nan|newaxis|ndarray|e|dtype|iinfo|finfo|generic|number|integer|"
     rb"floating)\b|prod\([^)\n]*(?:shape|dims)"
 )
+_SETTING = re.compile(
+    rb"\bself\.\w+\s*(?:\[[^\]\n]*\]\s*)?(?:[-+*/|&]|//)?=(?!=)|\bsetattr\(|\bself\.\w+\s*,[^\n(]*=(?!=)"
+)
 _NEVER = re.compile(rb"(?!)")
 KEPT = 600  # outlines
 
@@ -111,6 +114,10 @@ class Definition:
         if self._bits < 0:
             self._bits = own.bits(self.text, self.names)
         return self._bits
+
+    @functools.cached_property
+    def sets_attributes(self) -> bool:
+        return bool(_SETTING.search(self.text))
 
     def making_bits(self, own: Outline) -> int:
         return self.bits(own) & ~CUT | (CUT if own.makes.search(self.text) else 0)

@@ -52,6 +52,8 @@ class Roots:
 
     top: bool = False  # the module's own code
     rows: set[int] = field(default_factory=set)
+    setting: set[int] = field(default_factory=set)  # those that set attributes of their object
+    taping: set[int] = field(default_factory=set)  # those that open a tape themselves
     everything: bool = False  # it is too large to tell
 
     @property
@@ -71,6 +73,8 @@ def roots_of(document: Document, loader: Loader) -> Roots:
     asks, cuts, tapes = graph.closure(ASK), graph.closure(CUT), graph.closure(TAPE)
     near = graph.closure(CUT, far=False)
     roots = Roots(top in tapes or (top in asks and top in cuts))
+    roots.setting = {d.row for d in own.definitions if d.sets_attributes}
+    roots.taping = {d.row for d in own.definitions if d.bits(own) & TAPE}
     for definition, node in starts.items():
         alone = is_layer_call(definition) or is_loss(definition)
         if node in tapes or (node in cuts and node in asks) or (alone and node in near):

@@ -32,6 +32,7 @@ _SPELLINGS = (
 )
 
 
+@functools.lru_cache(maxsize=20_000)
 def canonical(name: str) -> str:
     """The one spelling of a library's dotted name: `tensorflow.compat.v2.keras.layers` -> `keras.layers`."""
     for spelling, plain in _SPELLINGS:

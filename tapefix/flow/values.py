@@ -209,6 +209,8 @@ def join(first: Value, second: Value) -> Value:
 
 
 def _alternatives(first: Value, second: Value) -> tuple[Value, ...]:
+    if len(first.alts) >= MOST_ALTERNATIVES:
+        return first.alts
     parts: list[Value] = []
     for value in (first, second):
         for part in value.alts or (value,):
@@ -220,7 +222,7 @@ def _alternatives(first: Value, second: Value) -> tuple[Value, ...]:
 def covers(known: Value, value: Value) -> bool:
     """Joining `value` to what is known would tell nothing new."""
     return (
-        known.ref is value.ref
+        (known.ref is value.ref or _alike(known.ref, value.ref))
         and not known.kind ^ (known.kind | value.kind)
         and known.dtype == value.dtype
         and (not value.alts or value.alts is known.alts or len(known.alts) >= MOST_ALTERNATIVES)
@@ -229,6 +231,15 @@ def covers(known: Value, value: Value) -> bool:
         and (known.const is MISSING or _same_const(known.const, value.const))
         and (value.reduced or not known.reduced)
     )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """A method taken from an object anew is the same method."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Method):
+        return a.name == b.name
+    return isinstance(a, Bound) and a.function.ref is b.function.ref and a.args == b.args
 
 
 def _same_const(a: Any, b: Any) -> bool:
@@ -262,6 +273,12 @@ class Api:
     """Something of a library, by its full dotted name: `tensorflow.reduce_mean`."""
 
     name: str
+
+
+@functools.lru_cache(maxsize=20_000)
+def api_value(name: str) -> Value:
+    """The one value that stands for a library's name."""
+    return Value(Kind.OBJECT, ref=Api(name))
 
 
 @dataclass(eq=False)
@@ -325,6 +342,7 @@ class ClassObject:
     bases: list[Any]  # ClassObject | Api
     members: dict[str, Value] = field(default_factory=dict)
     fields: list[str] = field(default_factory=list)  # annotated names: dataclass and NamedTuple fields
+    _tails: frozenset[str] | None = None
 
     def mro(self) -> Iterator[ClassObject]:
         yield self
@@ -346,7 +364,9 @@ class ClassObject:
 
     def derives(self, *tails: str) -> bool:
         """A library base whose last name is one of `tails`."""
-        return any(base.rsplit(".", 1)[-1] in tails for base in self.library_bases())
+        if self._tails is None:
+            self._tails = frozenset(base.rsplit(".", 1)[-1] for base in self.library_bases())
+        return not self._tails.isdisjoint(tails)
 
 
 @dataclass(eq=False)
