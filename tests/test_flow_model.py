@@ -147,6 +147,11 @@ class TestOperations:
     def test_a_detached_weight_beside_a_live_value_is_meant(self):
         assert cuts_of(step("y = w * x", "loss = tf.reduce_sum(y * float(tf.reduce_mean(y)))")) == []
 
+    @pytest.mark.parametrize("loss", ["MSE", "mse", "MeanSquaredError()"])
+    def test_a_loss_written_in_capitals_is_a_function(self, loss):
+        lines = ("y = tf.constant((w * x).numpy())", f"loss = tf.reduce_mean(tf.keras.losses.{loss}(x, y))")
+        assert [how for how, _ in cuts_of(step(*lines))] == [How.TO_NUMPY]
+
     def test_a_partial_cut_says_so(self):
         (cut,) = model_of(step("y = w * x", "loss = tf.reduce_sum(y) + tf.constant(np.sum(y))")).cuts
         assert cut.how is How.NUMPY_CALL

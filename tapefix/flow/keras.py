@@ -414,7 +414,7 @@ class Keras(Library):
 
     def loss_or_metric(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         metric = "metrics" in path.split(".") and any(word in tail for word in ops.METRIC_FUNCTIONS)
-        if tail[:1].isupper():
+        if tail[:1].isupper() and tail not in ops.LOSS_ABBREVIATIONS:
             if tail in ("Loss", "Metric"):
                 return Value(Kind.OBJECT | Kind.UNKNOWN)
             return Value(Kind.OBJECT, ref=LossObject(metric or path.startswith("metrics."), tail))

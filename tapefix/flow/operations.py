@@ -113,6 +113,8 @@ WRAPPERS = frozenset(
 PREDICTING = frozenset(
     "predict predict_on_batch evaluate test_on_batch predict_step_off predict_classes predict_proba".split()
 )
+#: functions, though they are written like classes
+LOSS_ABBREVIATIONS = frozenset({"MSE", "MAE", "MAPE", "MSLE", "KLD"})
 METRIC_FUNCTIONS = (
     "accuracy",
     "Accuracy",

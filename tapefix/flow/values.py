@@ -238,8 +238,8 @@ def _alike(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, Method):
-        return a.name == b.name
-    return isinstance(a, Bound) and a.function.ref is b.function.ref and a.args == b.args
+        return bool(a.name == b.name)
+    return isinstance(a, Bound) and bool(a.function.ref is b.function.ref and a.args == b.args)
 
 
 def _same_const(a: Any, b: Any) -> bool:
