@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: a file's result and every file it rests on, with its digest
 Answer = tuple[Result, dict[str, "str | None"]]
 
-COLLECT_EVERY = 200  # files
+COLLECT_EVERY = 25  # files
 SERIAL_BELOW = 12  # files: starting processes costs more than reading so few
 
 

@@ -320,6 +320,8 @@ class Function:
 
     @functools.cached_property
     def is_generator(self) -> bool:
+        if "yield" not in self.scope.module.document.text:  # walking every function is dear
+            return False
         return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(self.node))
 
     runs: int = 0
