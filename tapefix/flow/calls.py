@@ -128,6 +128,8 @@ class Calls(Expressions):
         self, function: Function, args: list[Value], keywords: dict[str, Value], node: ast.AST, fresh: bool = False
     ) -> Value:
         depth = sum(1 for f in self.frames if f.function is function)
+        if function.runs > MOST_RUNS and function.last is not None and not self.whole(function.last).tainted:
+            return function.last  # a helper that gave nothing of value so many times: sizes, flags, settings
         if depth >= 2 or len(self.frames) > MOST_CALL_DEPTH or function.runs > MOST_RUNS:
             return self.carry(node, [*args, *keywords.values()], Kind.UNKNOWN)
         function.runs += 1
@@ -155,6 +157,7 @@ class Calls(Expressions):
             self.tapes = saved_tapes
         if function.kind == "custom_gradient":
             return Value(Kind.TENSOR, self.live_of(*args))
+        function.last = result
         return result
 
     def returned(self, frame: Frame) -> Value:

@@ -325,6 +325,7 @@ class Function:
         return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(self.node))
 
     runs: int = 0
+    last: Value | None = None  # what its last run gave
     wraps: Function | None = None  # what a decorator of the program made it of
 
 
