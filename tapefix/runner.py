@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: a file's result and every file it rests on, with its digest
 Answer = tuple[Result, dict[str, "str | None"]]
 
-COLLECT_EVERY = 25  # files
+MOST_OBJECTS = 200_000  # made since garbage was last collected: some tens of megabytes
 SERIAL_BELOW = 12  # files: starting processes costs more than reading so few
 
 
@@ -94,7 +94,6 @@ def _merged(
 
 
 _worker_tools: Tools | None = None
-_files_done = 0
 
 
 def _start_worker(config: Config) -> None:
@@ -104,10 +103,8 @@ def _start_worker(config: Config) -> None:
 
 
 def _check_in_worker(filename: str) -> Answer:
-    global _files_done
     assert _worker_tools is not None
-    _files_done += 1
-    if _files_done % COLLECT_EVERY == 0:
+    if gc.get_count()[0] > MOST_OBJECTS:
         gc.collect()
     return _check(filename, _worker_tools)
 
