@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tapefix.codemod import Codemod, Finding
@@ -13,6 +14,7 @@ from tapefix.selection import Selection
 
 if TYPE_CHECKING:
     from tapefix.flow import Model
+    from tapefix.flow.model import Misuse as FlowMisuse
 
 Understand = Callable[[Document, Workspace], "Model"]
 
@@ -46,9 +48,14 @@ class Reading:
     document: Document
     findings: tuple[Finding, ...] = ()
     misuses: tuple[Misuse, ...] = ()
-    mends: tuple[tuple[Misuse, Finding], ...] = ()
     skipped: str = ""
     crashes: tuple[str, ...] = ()
+    mend: Callable[[], tuple[tuple[Misuse, Finding], ...]] = field(default=tuple, repr=False, compare=False)
+
+    @functools.cached_property
+    def mends(self) -> tuple[tuple[Misuse, Finding], ...]:
+        """Misuses with their repairs: worked out only where a chain of fixes asks."""
+        return self.mend()
 
     def peers(self, finding: Finding) -> tuple[Finding, ...]:
         """The findings that are repaired together with this one, itself among them."""
@@ -94,15 +101,18 @@ def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
                 findings.setdefault(order(finding), finding)
         except Exception as error:
             crashes.append(_crash(codemod.code, document, error))
-    misuses, mends = [], []
-    for found in model.misuses:
-        misuse = _misuse(workspace, found.spot, found.message)
-        misuses.append(misuse)
-        repair = next((f for codemod in tools.codemods if (f := codemod.mend(model, found)) is not None), None)
-        if repair is not None:
-            mends.append((misuse, repair))
+    misuses = tuple(_misuse(workspace, found.spot, found.message) for found in model.misuses)
+
+    def mend() -> tuple[tuple[Misuse, Finding], ...]:
+        repairs = ((m, _repair(tools, model, found)) for m, found in zip(misuses, model.misuses, strict=True))
+        return tuple((misuse, repair) for misuse, repair in repairs if repair is not None)
+
     ordered = tuple(sorted(findings.values(), key=order))
-    return Reading(document, ordered, tuple(misuses), tuple(mends), crashes=tuple(crashes))
+    return Reading(document, ordered, misuses, crashes=tuple(crashes), mend=mend)
+
+
+def _repair(tools: Tools, model: Model, found: FlowMisuse) -> Finding | None:
+    return next((f for codemod in tools.codemods if (f := codemod.mend(model, found)) is not None), None)
 
 
 def _misuse(workspace: Workspace, spot: object, message: str) -> Misuse:

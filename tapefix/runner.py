@@ -106,6 +106,7 @@ def _check_in_worker(filename: str) -> Answer:
     assert _worker_tools is not None
     if gc.get_count()[0] > MOST_OBJECTS:
         gc.collect()
+        gc.freeze()  # what is still there is kept for other files: it need not be walked again
     return _check(filename, _worker_tools)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+_DECLARED = re.compile(rb"coding[:=]")  # an encoding may be declared in the first two lines
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -52,13 +53,23 @@ class Document:
         self.filename = str(filename)
         self.data = data
         self.bom = data.startswith(codecs.BOM_UTF8)
+        self.encoding = "utf-8"
+        second = data.find(b"\n", data.find(b"\n") + 1)
+        if not data.isascii() or _DECLARED.search(data, 0, second if second >= 0 else len(data)):
+            self._decode()  # plain ASCII can't fail: it waits until it is asked for
+
+    def _decode(self) -> None:
         try:
-            self.encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-            self.text = data[len(codecs.BOM_UTF8) if self.bom else 0 :].decode(
+            self.encoding, _ = tokenize.detect_encoding(io.BytesIO(self.data).readline)
+            self.__dict__["text"] = self.data[len(codecs.BOM_UTF8) if self.bom else 0 :].decode(
                 "utf-8" if self.encoding == "utf-8-sig" else self.encoding
             )
         except (SyntaxError, UnicodeDecodeError, LookupError) as error:
             raise UnreadableDocument(f"{self.filename}: not readable as text: {error}") from error
+
+    @functools.cached_property
+    def text(self) -> str:
+        return self.data.decode("ascii")
 
     @functools.cached_property
     def tree(self) -> ast.Module:

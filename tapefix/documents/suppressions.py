@@ -51,7 +51,7 @@ class Suppressions:
 
 def suppressions_of(document: Document) -> Suppressions:
     """The suppression comments of a document that parses."""
-    if "tapefix" not in document.text.lower():
+    if b"tapefix" not in document.data.lower():
         return Suppressions(())
     return Suppressions(tuple(_comments(document)))
 

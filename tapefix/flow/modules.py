@@ -14,6 +14,8 @@ from tapefix.documents.document import Document, UnreadableDocument
 #: gives the document of a module, or None where it is not part of the repository
 Loader = Callable[[str, int, str], "Document | None"]
 
+#: known by what they do, not by their source, even in their own repositories
+_FRAMEWORKS = frozenset({"keras", "tf_keras", "tensorflow", "numpy"})
 _ROOT_MARKS = frozenset({".git", "pyproject.toml", "setup.py", "setup.cfg"})
 MOST_LEVELS = 6
 MOST_BYTES = 400_000
@@ -98,6 +100,8 @@ class RepositoryLoader:
             for _ in range(level - 1):
                 folder = os.path.dirname(folder)
             return self._file(folder, parts)
+        if parts and parts[0] in _FRAMEWORKS:
+            return ""
         for _ in range(MOST_LEVELS):
             found = self._file(folder, parts) if parts else ""
             if found:

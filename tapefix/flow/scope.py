@@ -37,7 +37,7 @@ def canonical(name: str) -> str:
     """The one spelling of a library's dotted name: `tensorflow.compat.v2.keras.layers` -> `keras.layers`."""
     for spelling, plain in _SPELLINGS:
         if name == spelling or name.startswith(spelling + "."):
-            return plain + name[len(spelling) :]
+            return canonical(plain + name[len(spelling) :])
     return name
 
 

@@ -29,6 +29,8 @@ class Unused:
 
 def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
     """What the program makes in vain; silent where another file, or code that asks for names, may use it."""
+    if not any(isinstance(node, ast.Call) and is_made(value) for node, value in seen.items()):
+        return
     tree = document.tree
     index = _Index(tree)
     candidates = [s for s in index.assignments if is_made(seen.get(s.value))]

@@ -9,6 +9,7 @@ import threading
 from typing import Any, Dict, Mapping, Optional, Union
 
 Value = Union[None, bool, int, float, str, list, dict]  # type: ignore[type-arg]
+_PLAIN = (int, bool, type(None))
 
 
 class Events:
@@ -17,17 +18,21 @@ class Events:
     def __init__(self, out: Union[str, int], paths: Optional[Mapping[str, str]] = None) -> None:
         self._fd = out if isinstance(out, int) else int(out) if str(out).isdigit() else None
         self._path = None if self._fd is not None else str(out)
-        self._paths = sorted((paths or {}).items(), key=lambda pair: -len(pair[0]))
+        prefixes = sorted((paths or {}).items(), key=lambda pair: -len(pair[0]))
+        self._paths = [
+            (known.rstrip(os.sep), user.rstrip(os.sep))
+            for prefix, user in prefixes
+            for known in sorted({prefix, os.path.realpath(prefix)})
+        ]
         self._lock = threading.Lock()
         self.counts: Dict[str, int] = {}
 
     def shown(self, filename: str) -> str:
         """The path as the user knows it."""
         path = os.path.abspath(filename) if not filename.startswith("<") else filename
-        for prefix, user in self._paths:
-            for known in {prefix, os.path.realpath(prefix)}:
-                if path == known or path.startswith(known.rstrip(os.sep) + os.sep):
-                    return user.rstrip(os.sep) + path[len(known.rstrip(os.sep)) :]
+        for known, user in self._paths:
+            if path == known or path.startswith(known + os.sep):
+                return user + path[len(known) :]
         return path
 
     def emit(self, event: str, **fields: Any) -> None:
@@ -42,6 +47,8 @@ class Events:
                 data = data[os.write(self._fd, data) :]
 
     def _clean(self, value: Any, key: str = "") -> Value:
+        if type(value) in _PLAIN:  # most of what a gradient event holds
+            return value  # type: ignore[no-any-return]
         if isinstance(value, dict):
             return {str(k): self._clean(v, str(k)) for k, v in value.items()}
         if isinstance(value, (list, tuple)):

@@ -234,15 +234,13 @@ class Recorder:
 
     def _judge(self, call: Call, loss: Optional[float], gradients: List[Any]) -> None:
         variables = call.variables = [dict(variable) for variable in call.variables]
-        digest: List[float] = []
         for index, array in zip(call.present, gradients):
-            status, norm, numbers = tensors.judge(array)
+            status, norm = tensors.judge(array)
             variables[index].update(status=status, norm=norm)
-            digest += numbers
         call.told = True
-        self._emit(call, loss, variables, digest)
+        self._emit(call, loss, variables)
 
-    def _emit(self, call: Call, loss: Optional[float], variables: List[Dict[str, Any]], digest: List[float]) -> None:
+    def _emit(self, call: Call, loss: Optional[float], variables: List[Dict[str, Any]]) -> None:
         self.events.emit(
             "gradient",
             file=call.place[0],
@@ -252,7 +250,6 @@ class Recorder:
             graph=call.graph,
             loss=loss,
             variables=variables,
-            digest=digest,
         )
 
     def finish(self) -> None:
@@ -262,4 +259,4 @@ class Recorder:
             if call.place not in told:
                 told.add(call.place)
                 call.told = True
-                self._emit(call, None, call.variables, [])
+                self._emit(call, None, call.variables)
