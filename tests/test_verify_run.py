@@ -102,6 +102,29 @@ def test_paths_and_imports_are_those_of_a_copy_that_looks_like_the_project(check
 
 # ---------------------------------------------------------------------- programs that mean harm, or do it
 @pytest.mark.parametrize("warm", [True, False])
+def test_autograph_converts_the_program_s_functions(check, warm):
+    text = """
+import tensorflow as tf
+
+weight = tf.Variable(1.5)
+
+
+@tf.function
+def step(x):
+    with tf.GradientTape() as tape:
+        y = weight * x
+        if x > 1.0:
+            y = y * y
+    return tape.gradient(y, weight)
+
+
+assert float(step(tf.constant(2.0))) == 12.0
+"""
+    report = check(text, warm=warm)
+    assert (report.verdict, report.error) == (Verdict.OK, None)
+
+
+@pytest.mark.parametrize("warm", [True, False])
 def test_a_program_that_rewrites_its_source_changes_only_the_copy(check, tmp_path, warm):
     text = WHOLE + "open(__file__, 'w').write('gone')\nopen('new', 'w').write('x')\nos.mkdir('made')\nstep()\n"
     report = check(text, warm=warm)

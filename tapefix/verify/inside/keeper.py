@@ -22,6 +22,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from typing import Any, Dict, List, Optional, Set, Tuple
@@ -154,6 +155,7 @@ def _run_job(request: Dict[str, Any], probe: Any) -> int:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
     os.environ.clear()
     os.environ.update(request["env"])
+    tempfile.tempdir = None  # as found before the fork; AutoGraph writes there, and the guard would refuse it
     with open(request["job"], encoding="utf-8") as file:
         job = json.load(file)
     sys.path[:0] = request["path"]
