@@ -12,87 +12,28 @@ import functools
 import re
 from dataclasses import dataclass
 
+from tapefix.flow import vocabulary
+from tapefix.flow.vocabulary import NOTHING_ELSE, OTHERS, Away
+
 _NOISE = re.compile(
     rb'"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*',
     re.S,
 )
 _HEADER = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)[ \t]*(\([^:]*\))?", re.M)
+_LAYER_BASES = re.compile(
+    rb"Layer|Model|Module|Cell|Sequential|Wrapper|Network|Loss|Functional|Net\b|Block|Dense|Conv|Attention|Embedding"
+)
 _TOP_LEVEL = re.compile(rb"^[A-Za-z_@(\[]", re.M)
 NAMES = re.compile(rb"[A-Za-z_]\w*")
 _IMPORT = re.compile(rb"^[ \t]*import[ \t]+([\w.]+)(?:[ \t]+as[ \t]+(\w+))?", re.M)
 _FROM = re.compile(rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|(?:[^\n\\]|\\\n)*)", re.M)
 _ONE_IMPORT = re.compile(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?")
 
-#: asks for a gradient outright, and needs nothing else to be wrong: an unwatched source, a forward pass outside
-_TAPES = frozenset({b"GradientTape"})
-_ASKS = frozenset(
-    b"gradient jacobian batch_jacobian minimize compile fit fit_generator train_on_batch add_loss".split()
-)
-_ASKING = re.compile(
-    rb"(?<!\bre)\.(?:gradient|jacobian|batch_jacobian|minimize|compile|fit|fit_generator|train_on_batch|add_loss)\s*\("
-)
-_LAYER_BASES = re.compile(
-    rb"Layer|Model|Module|Cell|Sequential|Wrapper|Network|Loss|Functional|Net\b|Block|Dense|Conv|Attention|Embedding"
-)
-#: names that can lose a gradient wherever they are used
-_CUT_NAMES = frozenset(
-    b"""numpy assign assign_add assign_sub scatter_update scatter_nd_update scatter_add scatter_nd_add scatter_sub
-    batch_scatter_update Variable predict predict_on_batch evaluate test_on_batch predict_classes predict_proba item
-    tolist py_function numpy_function py_func eager_py_func get_weights set_weights get_value set_value eval
-    convert_to_numpy from_tensor_slices from_tensors from_generator
-    argmax argmin argsort arg_max arg_min top_k in_top_k round rint floor ceil sign trunc floordiv floor_div
-    floor_divide     one_hot to_categorical categorical multinomial stateless_categorical stateless_multinomial binomial
-    stateless_binomial bernoulli random_bernoulli poisson random_poisson stateless_poisson sample stop_gradient
-    bincount histogram histogram_fixed_width histogram_fixed_width_bins unique unique_with_counts count_nonzero
-    searchsorted invert_permutation bucketize digitize cond case switch_case switch boolean_mask gather gather_nd take
-    take_along_axis embedding_lookup moving_average_update update_add update_sub strings confusion_matrix as_string
-    encode_jpeg encode_png decode_jpeg edit_distance ctc_greedy_decoder ctc_beam_search_decoder string_to_number
-    setdiff1d non_max_suppression population_count saturate_cast to_int32 greater less equal not_equal
-    greater_equal less_equal logical_and logical_or logical_not logical_xor where select reduce_any reduce_all is_nan
-    is_inf is_finite isnan isinf isfinite approximate_equal isclose sequence_mask astype while_loop nonzero
-    dynamic_partition segment_sum segment_mean segment_max unsorted_segment_sum unsorted_segment_mean
-    unsorted_segment_max reverse_sequence stop_recording Accuracy Precision Recall AUC F1Score MeanIoU
-    accuracy metrics slice_update scatter scatter_nd normalize""".split()
-)
-_NUMBERS = frozenset({b"float", b"int", b"bool", b"complex"})
-_NUMBER_CALL = re.compile(rb"\b(?:float|int|bool|complex)\((?![^)\n]*(?:shape|len\(|size))")
-#: floor division, a mask as index, `while` and `if` unless the test plainly is about flags, shapes or None
-_SOME = frozenset({b"cast", b"constant", b"mode", b"accuracy", b"convert_image_dtype"})
-_SOME_USES = re.compile(
-    rb"\bcast\([^)]{0,200}(?:int|bool|[<>]|[!=]=)|\bconstant\((?!\s*[-\d\[(\"'])|\.mode\(|accuracy\(", re.S
-)
-_OPERATORS = re.compile(
-    rb"//|\[[^\]\n]*[<>][^\]\n]*\]|\bwhile\b(?!\s+(?:True|1)\b)|\b(?:el)?if\b(?=[^\n]*(?:[<>]|[!=]=|\bnot\b|\(|\bif\s+(?:\w+|tf\.[^\n]*):))"
-    rb"(?![^\n]*(?:\blen\(|shape|ndim|rank|isinstance|hasattr|callable\(|getattr|is None|is not None|training|__name__|"
-    rb"executing_eagerly|\.get\(|\.startswith|\.endswith|backend\(|[!=]=\s*[\"']|\bif\s+(?:not\s+)?self\.\w+\s*(?:[<>]=?|[!=]=|:)))"
-)
 _BOUND = re.compile(rb"^(\w+)[ \t]*(?::[^=\n]*)?=", re.M)
 ASK, CUT, TAPE = 1, 2, 4
-_OTHERS = (
-    b"numpy",
-    b"math",
-    b"cmath",
-    b"scipy",
-    b"sklearn",
-    b"PIL",
-    b"cv2",
-    b"pandas",
-    b"skimage",
-    b"librosa",
-    b"torch",
-    b"jax",
-    b"statistics",
-    b"h5py",
-    b"matplotlib",
-)
-_HARMLESS = (
-    rb"\.(?:float\d*|int\d*|uint\d*|bool_?|pi|inf|nan|newaxis|ndarray|e|dtype|iinfo|finfo|generic|number|integer|"
-    rb"floating)\b|prod\([^)\n]*(?:shape|dims)"
-)
 _SETTING = re.compile(
     rb"\bself\.\w+\s*(?:\[[^\]\n]*\]\s*)?(?:[-+*/|&]|//)?=(?!=)|\bsetattr\(|\bself\.\w+\s*,[^\n(]*=(?!=)"
 )
-_NEVER = re.compile(rb"(?!)")
 KEPT = 600  # outlines
 
 
@@ -120,7 +61,7 @@ class Definition:
         return bool(_SETTING.search(self.text))
 
     def making_bits(self, own: Outline) -> int:
-        return self.bits(own) & ~CUT | (CUT if own.makes.search(self.text) else 0)
+        return self.bits(own) & ~CUT | (CUT if own.away.buffers.search(self.text) else 0)
 
     _bits: int = -1
 
@@ -135,9 +76,7 @@ class Outline:
     imports: dict[bytes, tuple[str, int, str]]  # name -> module, level, name in it ("" for the module itself)
     stars: list[tuple[str, int]]
     bodies: dict[bytes, bytes]  # class -> header and class-level code
-    away: frozenset[bytes] = frozenset()  # what NumPy and other libraries are called here
-    leaves: re.Pattern[bytes] = _NEVER  # their use for values
-    makes: re.Pattern[bytes] = _NEVER  # NumPy buffers
+    away: Away = NOTHING_ELSE
 
     @functools.cached_property
     def top_names(self) -> frozenset[bytes]:
@@ -156,18 +95,9 @@ class Outline:
         return frozenset(NAMES.findall(self.bodies.get(name, b""))) - {name}
 
     def bits(self, text: bytes, names: frozenset[bytes]) -> int:
-        tapes = TAPE if not names.isdisjoint(_TAPES) else 0
-        asks = ASK if tapes or (not names.isdisjoint(_ASKS) and _ASKING.search(text)) else 0
-        return tapes | asks | (CUT if self.cuts(text, names) else 0)
-
-    def cuts(self, text: bytes, names: frozenset[bytes]) -> bool:
-        return (
-            not names.isdisjoint(_CUT_NAMES)
-            or (not names.isdisjoint(self.away) and bool(self.leaves.search(text)))
-            or (not names.isdisjoint(_NUMBERS) and bool(_NUMBER_CALL.search(text)))
-            or (not names.isdisjoint(_SOME) and bool(_SOME_USES.search(text)))
-            or bool(_OPERATORS.search(text))
-        )
+        tapes = TAPE if vocabulary.opens_tape(names) else 0
+        asks = ASK if vocabulary.asks(text, names) else 0
+        return tapes | asks | (CUT if vocabulary.cuts(text, names, self.away) else 0)
 
 
 def code_of(data: bytes) -> bytes:
@@ -179,7 +109,10 @@ def _quiet(match: re.Match[bytes]) -> bytes:
     text = match.group()
     if text[:1] == b"#":
         return b""
-    return b"''" + b"\n" * text.count(b"\n") if text[:3] in (b'"""', b"'''") else text
+    if text[:3] in (b'"""', b"'''"):
+        return b"''" + b"\n" * text.count(b"\n")
+    sentence = b" " in text and match.string[match.start() - 1 : match.start()] not in (b"f", b"F")
+    return b"''" if sentence else text
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -245,7 +178,7 @@ def _read_imports(found: Outline, text: bytes) -> None:
     others: set[bytes] = set()
     for match in _IMPORT.finditer(text):
         module, alias = match[1], match[2]
-        if module.split(b".")[0] in _OTHERS:
+        if module.split(b".")[0] in OTHERS:
             others.add(alias or module.split(b".")[0])
         elif alias:
             found.imports[alias] = (module.decode(), 0, "")
@@ -261,12 +194,8 @@ def _read_imports(found: Outline, text: bytes) -> None:
             if one is None:
                 continue
             alias = one[2] or one[1]
-            if module.split(b".")[0] in _OTHERS:
+            if module.split(b".")[0] in OTHERS:
                 others.add(alias)
             else:
                 found.imports[alias] = (module.decode(), level, one[1].decode())
-    if others:
-        found.away = frozenset(others)
-        aliases = rb"\b(?:" + b"|".join(sorted(others)) + rb")\b"
-        found.leaves = re.compile(aliases + rb"(?!" + _HARMLESS + rb")(?!\s*=)")
-        found.makes = re.compile(aliases + rb"\.(?:zeros|empty|ones|full)")
+    found.away = Away.of(others)
