@@ -47,9 +47,11 @@ class Story:
     def variable(self, name, status="none", **more):
         return g.Source(name, variable=self.node(name), status=status, **more)
 
-    def ask(self, *sources, goal="loss"):
+    def ask(self, *sources, goal="loss", suspected=()):
+        asked = self.event(99, "gradient")
+        lines = frozenset(("a.py", line) for line in suspected)
         return explain(
-            self.graph, g.Question(TAPE, self.opened, self.event(99, "gradient"), (self.node(goal),), tuple(sources))
+            self.graph, g.Question(TAPE, self.opened, asked, (self.node(goal),), tuple(sources), suspected=lines)
         )
 
 
@@ -316,3 +318,65 @@ def test_the_mean_of_itself_as_a_number_is_a_cut_the_maximum_is_not(taken, parti
         story.graph.edges.append(g.Edge(story.node(name), story.node("shifted"), g.OP, shifted, True))
     story.op(15, "Exp", ["shifted"], "loss")
     assert lines(story.ask(story.variable("w", "ok")), partial=True) == partial
+
+
+# ---------------------------------------------------------------------- what `check` has found at the line
+def masked():
+    """The score of `w` is compared in line 12, the mask made a float in 13 and multiplied with the score itself."""
+    story = Story()
+    story.read(11, "w", "score")
+    story.op(12, "Greater", ["score"], "above", hard=True)
+    story.op(13, "Cast", ["above"], "mask", carries=False)
+    story.op(14, "Mul", ["mask", "score"], "loss")
+    return story
+
+
+@pytest.mark.parametrize(
+    ("suspected", "partial"), [((), []), ((12,), [("op", 12)]), ((13,), [("op", 13)]), ((14,), [])]
+)
+def test_a_mask_beside_its_own_value_is_a_cut_where_check_has_a_finding(suspected, partial):
+    assert lines(masked().ask(masked().variable("w", "ok"), suspected=suspected), partial=True) == partial
+
+
+def test_a_finding_at_a_value_that_does_not_lead_to_the_target_is_no_cut():
+    story = masked()
+    story.link(20, g.EXPORT, "score", "logged", "numpy")
+    assert lines(story.ask(story.variable("w", "ok"), suspected=(20,)), partial=True) == []
+
+
+@pytest.mark.parametrize(("variable", "partial"), [("w", [("decides", 12)]), ("other", [])])
+def test_a_decision_is_a_cut_of_what_it_depends_on_where_check_has_a_finding(variable, partial):
+    story = Story()
+    story.read(11, "w", "score")
+    story.read(11, "other", "y")
+    story.graph.tests.append(g.Test(story.event(12, "if"), (story.node("score"),)))
+    story.op(13, "AddV2", ["score", "y"], "loss")
+    assert lines(story.ask(story.variable(variable, "ok"), suspected=(12,)), partial=True) == partial
+    assert lines(story.ask(story.variable(variable, "ok")), partial=True) == []
+
+
+def test_a_value_from_before_the_tape_is_a_cut_at_the_call_where_check_has_a_finding():
+    story = Story()
+    before = story.event(40, "ReadVariableOp", (), frames=(Frame((2, 0), "score", "a.py", 30),))
+    state = story.node("state of w")
+    story.graph.variable[state] = story.node("w")
+    story.graph.edges.append(g.Edge(state, story.node("early"), g.READ, before))
+    story.read(50, "w", "x")
+    story.op(51, "AddV2", ["x", "early"], "loss")
+    assert lines(story.ask(story.variable("w", "ok")), partial=True) == []
+    assert lines(story.ask(story.variable("w", "ok"), suspected=(40,)), partial=True) == [("outside", 40)]
+
+
+@pytest.mark.parametrize(("own", "partial"), [(True, [("write", 12)]), (False, [])])
+def test_a_trained_variable_gets_its_start_from_data_but_is_cut_from_its_own_value(own, partial):
+    story = Story()
+    story.read(11, "first", "x")
+    story.read(11, "second", "y")
+    written = story.node("state of second, later")
+    story.graph.variable[written] = story.node("second")
+    story.link(12, g.WRITE, "y" if own else "x", "state of second, later", "AssignVariableOp")
+    story.graph.edges.append(g.Edge(written, story.node("again"), g.READ, story.event(13, "ReadVariableOp")))
+    story.op(14, "AddV2", ["x", "again"], "sum")
+    story.op(15, "AddV2", ["sum", "y"], "loss")
+    reasons = story.ask(story.variable("first", "ok"), story.variable("second", "ok"))
+    assert lines(reasons, partial=True) == partial

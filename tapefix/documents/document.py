@@ -98,6 +98,11 @@ class Document:
         end = self._starts[row] if row < len(self._starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
+    def rows_from(self, first: int, last: int) -> str:
+        """The text of the rows from `first` to `last`, both included, counted from 1."""
+        end = self._starts[last] if last < len(self._starts) else len(self.text)
+        return self.text[self._starts[first - 1] : end]
+
     @property
     def rows(self) -> int:
         return len(self._starts)

@@ -109,7 +109,7 @@ class Calls(Expressions):
             plain = function.with_(lost=NO_LOST)
             return self.tag_inside(self.call(plain, given, node), function.lost)
         ref = function.ref
-        handler = getattr(self, "call_" + type(ref).__name__, None)
+        handler = self.callers[type(ref)]
         if handler is None:
             return self.call_unknown(function, given, node)
         result: Value = handler(function, ref, given, node)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapefix.flow import operations as ops
 from tapefix.flow.facts import How
-from tapefix.flow.interpreter import BUILTINS, BudgetSpent, Statements, method_for
+from tapefix.flow.interpreter import BUILTINS, BudgetSpent, Statements
 from tapefix.flow.scope import Scope, canonical
 from tapefix.flow.values import (
     MISSING,
@@ -79,10 +79,10 @@ class Expressions(Statements):
         self.budget -= 1
         if self.budget < 0:
             raise BudgetSpent
-        method = method_for(type(self), "eval_", type(node))
+        method = self.evaluators[type(node)]
         if method is None:
             return UNKNOWN
-        value: Value = method(self, node)
+        value: Value = method(node)
         seen = value
         if value.ref is not None and isinstance(value.ref, (Var, WeightOf, Array)):
             seen = self.whole(value)
@@ -433,9 +433,9 @@ class Expressions(Statements):
         if owner.alts and owner.ref is None:
             return join_all(self.attribute(alt, name, node) for alt in owner.alts)
         ref = owner.ref
-        handler = method_for(type(self), "attribute_of_", type(ref))
+        handler = self.attributes[type(ref)]
         if handler is not None:
-            found: Value | None = handler(self, owner, ref, name, node)
+            found: Value | None = handler(owner, ref, name, node)
             if found is not None:
                 return found
         return self.attribute_of_value(owner, name, node)

@@ -58,19 +58,24 @@ MOST_CALL_DEPTH = 14
 MOST_LOOP_PASSES = 2
 
 
+#: what a value may stand for that has a gradient, or has lost one, by itself
+_HOLDING = frozenset({Var, WeightOf, Array, Sequence, Mapping})
+
+
 class BudgetSpent(Exception):
     """The program is too large to follow further; what was found so far stands."""
 
 
-_METHODS: dict[tuple[type, str, type], Any] = {}
+class Methods(dict[type, Any]):
+    """How an object handles each type of node: its method `run_If`, `eval_Call`, ..., or None."""
 
+    def __init__(self, owner: object, prefix: str) -> None:
+        super().__init__()
+        self.owner, self.prefix = owner, prefix
 
-def method_for(cls: type, prefix: str, node: type) -> Any:
-    """How a class handles a type of node: its method `run_If`, `eval_Call`, ..., or None."""
-    key = (cls, prefix, node)
-    if key not in _METHODS:
-        _METHODS[key] = getattr(cls, prefix + node.__name__, None)
-    return _METHODS[key]
+    def __missing__(self, node: type) -> Any:
+        method = self[node] = getattr(self.owner, self.prefix + node.__name__, None)
+        return method
 
 
 @dataclass(eq=False)
@@ -122,6 +127,8 @@ class Core:
         self.seen: dict[ast.AST, Value] = {}
         self.branch_log: list[list[tuple[Any, Value]]] = []
         self.named: dict[int, Value] = {}
+        self.evaluators, self.runners = Methods(self, "eval_"), Methods(self, "run_")
+        self.attributes, self.callers = Methods(self, "attribute_of_"), Methods(self, "call_")
 
     # ---- where are we
 
@@ -191,6 +198,8 @@ class Core:
     def whole(self, value: Value) -> Value:
         """A value with what its parts depend on, Variables and buffers being read now."""
         if value.ref is None and not value.alts:
+            return value
+        if not value.alts and type(value.ref) not in _HOLDING:
             return value
         merged = flat(value)
         live, lost = merged.live, merged.lost
@@ -386,8 +395,8 @@ class Statements(Core):
             saved = self.statement
             self.statement = statement
             self.frames[-1].statement = statement
-            method = method_for(type(self), "run_", type(statement))
-            ended = method(self, statement) if method else None
+            method = self.runners[type(statement)]
+            ended = method(statement) if method else None
             self.statement = saved
             if ended:
                 return ended  # type: ignore[no-any-return]
@@ -641,10 +650,11 @@ class Statements(Core):
     def assign_attribute(self, target: ast.Attribute, value: Value) -> None:
         owner = self.eval(target.value)
         name = target.attr
-        label = self.text(target)
         for ref in value.refs:
-            if isinstance(ref, Source) and (not ref.label or ("." not in ref.label and label.startswith("self."))):
-                ref.label = label
+            if isinstance(ref, Source) and (not ref.label or "." not in ref.label):
+                label = self.text(target)
+                if not ref.label or label.startswith("self."):
+                    ref.label = label
         for ref in owner.refs:
             if isinstance(ref, Instance):
                 old = ref.attrs.get(name)
@@ -710,7 +720,8 @@ class Statements(Core):
             base = base.value
         carries = bool(self.live_of(value))
         self.use(array.buffer, Role.WRITE, base, carries)
-        lost = self.cut(How.ARRAY_WRITE, node, [value], self.text(place), buffer=array.buffer)
+        detail = self.text(place) if carries else ""
+        lost = self.cut(How.ARRAY_WRITE, node, [value], detail, buffer=array.buffer)
         if lost:
             array.lost = array.lost | lost
             self.log_mutation(array, value)
@@ -795,8 +806,12 @@ class Statements(Core):
         lost: frozenset[Lost],
         how: How,
     ) -> dict[str, Value]:
-        merged: dict[str, Value] = {}
-        for name in dict.fromkeys(n for way in ways for n in way):
+        merged = dict(ways[0])
+        for way in ways[1:]:
+            merged.update({name: value for name, value in way.items() if name not in merged})
+        for name, value in list(merged.items()):
+            if all(way.get(name, value) is value for way in ways) and (not chosen or before.get(name) is value):
+                continue  # the same on every way
             values = [way[name] for way in ways if name in way]
             value = join_all(values)
             old = before.get(name)

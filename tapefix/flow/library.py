@@ -40,6 +40,7 @@ from tapefix.flow.values import (
     join,
     join_all,
     parts_of,
+    same,
 )
 
 INTEGER_TYPES = ("int", "uint", "bool", "string")
@@ -506,7 +507,10 @@ class Library(Calls):
             again = self.iterate_items(value) if isinstance(value.ref, Sequence) else [value]
             if len(again) != len(items):
                 break
-            items = [join(a, b) for a, b in zip(items, again)]
+            joined = [join(a, b) for a, b in zip(items, again)]
+            if all(map(same, items, joined)):
+                break  # another pass would tell nothing new
+            items = joined
         items = [self.tag_inside(i, lost) for i in items] if lost else items
         return (
             Value(Kind.CONTAINER, ref=Sequence("tuple", items)) if isinstance(value.ref, Sequence) else join_all(items)

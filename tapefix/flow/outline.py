@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -69,6 +70,7 @@ class Definition:
 @dataclass(eq=False)
 class Outline:
     filename: str
+    text: bytes  # the source without comments and docstrings
     top: bytes  # module-level code
     definitions: list[Definition]
     classes: dict[bytes, list[Definition]]
@@ -81,6 +83,11 @@ class Outline:
     @functools.cached_property
     def top_names(self) -> frozenset[bytes]:
         return frozenset(NAMES.findall(self.top))
+
+    @functools.cached_property
+    def asks(self) -> bool:
+        """Whether any code of the file asks for a gradient itself."""
+        return vocabulary.asking(self.text)
 
     @functools.cached_property
     def assigned(self) -> frozenset[bytes]:
@@ -119,10 +126,10 @@ def _quiet(match: re.Match[bytes]) -> bytes:
 def outline(filename: str, data: bytes) -> Outline:
     """The outline of a file. Kept for the process: many files import the same modules."""
     text = code_of(data)
-    lines = [0, *(m.end() for m in re.finditer(rb"\n", text))]
+    lines = list(itertools.accumulate((len(line) + 1 for line in text.split(b"\n")), initial=0))
     headers = list(_HEADER.finditer(text))
     top_level = [m.start() for m in _TOP_LEVEL.finditer(text)]
-    found = Outline(filename, b"", [], {}, {}, {}, [], {})
+    found = Outline(filename, text, b"", [], {}, {}, {}, [], {})
     spans: list[tuple[int, int]] = []
     open_: list[tuple[int, bytes, bytes, bool]] = []  # indent, kind, name, is layer
     for i, header in enumerate(headers):

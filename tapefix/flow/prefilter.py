@@ -16,6 +16,19 @@ from tapefix.flow.modules import Loader
 from tapefix.flow.outline import ASK, CUT, TAPE, Definition, Outline, outline
 
 _MENTIONS = re.compile(rb"\b(?:tensorflow|keras)\b")
+#: searching for plain words first is many times faster
+_MENTION_WORDS = (b"tensorflow", b"keras")
+_ASK_WORDS = (
+    b"def call",
+    b".compile",
+    b"oss",
+    b"GradientTape",
+    b".fit",
+    b".gradient",
+    b"__call__",
+    b"_step",
+    b".minimize",
+)
 _ASKS = re.compile(
     rb"GradientTape|\bdef (?:call|train_step|__call__)\b|\.compile\s*\(|\.fit\s*\(|"
     rb"add_loss|\.minimize\s*\(|\.gradient\s*\(|"
@@ -38,7 +51,12 @@ TELLING = frozenset(
 
 def may_hold_findings(data: bytes) -> bool:
     """Whether a file may hold a finding, by its own bytes: it mentions TensorFlow and asks for a gradient."""
-    return bool(_MENTIONS.search(data)) and bool(_ASKS.search(data))
+    return (
+        any(word in data for word in _MENTION_WORDS)
+        and any(word in data for word in _ASK_WORDS)
+        and bool(_MENTIONS.search(data))
+        and bool(_ASKS.search(data))
+    )
 
 
 def is_graph_code(data: bytes) -> bool:
@@ -65,7 +83,9 @@ def roots_of(document: Document, loader: Loader) -> Roots:
     """The functions of a file from which code is reached that asks for a gradient, beside code that can lose one."""
     own = outline(document.filename, document.data)
     graph = _Graph(loader)
-    starts = {definition: graph.definition(own, definition) for definition in own.definitions}
+    # where nothing asks, only what Keras asks for is a beginning, and what the module itself does
+    worth = own.definitions if own.asks else [d for d in own.definitions if is_layer_call(d) or is_loss(d)]
+    starts = {definition: graph.definition(own, definition) for definition in worth}
     top = graph.top(own)
     graph.explore()
     if graph.full:

@@ -32,13 +32,15 @@ def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
     if not any(isinstance(node, ast.Call) and is_made(value) for node, value in seen.items()):
         return
     tree = document.tree
+    script = runs_by_itself(tree)
+    candidates = [s for s in _assignments(tree) if is_made(seen.get(s.value)) and (script or _is_local(s))]
+    if not candidates:
+        return
     index = _Index(tree)
-    candidates = [s for s in index.assignments if is_made(seen.get(s.value))]
-    if not candidates or not _DYNAMIC.isdisjoint(index.loads):
+    if not _DYNAMIC.isdisjoint(index.loads):
         return
     if any(not is_library(n, seen) for name in _LISTINGS for n in index.attributes.get(name, [])):
         return
-    script = runs_by_itself(tree)
     for statement in candidates:
         target = statement.targets[0]
         uses = index.uses_of(target, statement, script)
@@ -58,12 +60,29 @@ def is_made(value: Value | None) -> bool:
     return isinstance(ref, Var) or (isinstance(ref, Layer) and not ref.opaque)
 
 
+def _assignments(tree: ast.Module) -> list[ast.Assign]:
+    """What one name is given by a call, in the order of the source."""
+    found = []
+    todo: list[ast.AST] = [tree]
+    while todo:
+        for child in ast.iter_child_nodes(todo.pop()):
+            if isinstance(child, ast.Assign):
+                if len(child.targets) == 1 and isinstance(child.value, ast.Call):
+                    found.append(child)
+            elif isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)) and not isinstance(child, ast.Expr):
+                todo.append(child)
+    return sorted(found, key=lambda s: (s.lineno, s.col_offset))
+
+
+def _is_local(statement: ast.Assign) -> bool:
+    return isinstance(statement.targets[0], ast.Name)
+
+
 class _Index:
     """Who is named where in a file, from one walk."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
-        self.assignments: list[ast.Assign] = []
         self.loads: dict[str, list[tuple[ast.AST, ast.Name]]] = {}  # with the scope around each
         self.stores: dict[str, list[tuple[ast.AST, ast.Name]]] = {}
         self.attributes: dict[str, list[ast.Attribute]] = {}
@@ -80,16 +99,13 @@ class _Index:
             if isinstance(node, ast.Attribute):
                 self.attributes.setdefault(node.attr, []).append(node)
             elif isinstance(node, ast.Assign):
-                if len(node.targets) == 1 and isinstance(node.value, ast.Call):
-                    self.assignments.append(node)
-                    self.scopes[node] = scope
+                self.scopes[node] = scope
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 self.around[node] = scope
                 scope = node
             elif isinstance(node, (ast.Global, ast.Nonlocal)):
                 self.outer.update(node.names)
             todo += [(child, scope) for child in ast.iter_child_nodes(node)]
-        self.assignments.sort(key=lambda s: (s.lineno, s.col_offset))
 
     @functools.cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:

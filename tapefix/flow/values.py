@@ -320,9 +320,10 @@ class Function:
 
     @functools.cached_property
     def is_generator(self) -> bool:
-        if "yield" not in self.scope.module.document.text:  # walking every function is dear
-            return False
-        return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(self.node))
+        text = self.scope.module.document.rows_from(self.node.lineno, self.node.end_lineno or self.node.lineno)
+        return "yield" in text and any(  # walking every function is dear
+            isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(self.node)
+        )
 
     runs: int = 0
     last: Value | None = None  # what its last run gave

@@ -127,6 +127,11 @@ def asks(text: bytes, names: frozenset[bytes]) -> bool:
     return opens_tape(names) or (not names.isdisjoint(_ASKS) and bool(_ASKING.search(text)))
 
 
+def asking(text: bytes) -> bool:
+    """As `asks`, of a whole file."""
+    return any(word in text for word in _TAPES) or bool(_ASKING.search(text))
+
+
 def cuts(text: bytes, names: frozenset[bytes], away: Away) -> bool:
     """It may lose a gradient."""
     found = names & _CUTS

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Set, Tuple
 
 from . import codes
 from .codes import Verdict
 from .events import Events
+from .findings import Findings
 
 Place = Tuple[str, int]
 _MANY = 4  # lines named in one run; more would not help a person
@@ -16,7 +17,7 @@ class Causes:
     """The causes told so far."""
 
     def __init__(self, events: Events, findings: Sequence[Mapping[str, Any]]) -> None:
-        self.events, self.findings = events, list(findings)
+        self.events, self.findings = events, Findings(findings, events.shown)
         self.told: Dict[Tuple[Place, bool], str] = {}
         self.untold: Set[Place] = set()
 
@@ -37,7 +38,7 @@ class Causes:
         if len({known for known, _ in self.told} | {place}) > _MANY:
             self.untold.add(place)
             return
-        finding = self._finding(file, line)
+        finding = self.findings.near(place)
         if finding is not None:
             code, how = finding.get("code") or verdict.code, finding.get("how") or verdict.how
             verdict = verdict._replace(code=str(code), how=str(how))
@@ -57,16 +58,6 @@ class Causes:
             related=list(related),
             sure=sure,
         )
-
-    def _finding(self, file: str, line: int) -> Optional[Mapping[str, Any]]:
-        shown = self.events.shown(file)
-        near: List[Tuple[int, Mapping[str, Any]]] = []
-        for finding in self.findings:
-            first = int(finding.get("line") or 0)
-            last = int(finding.get("end_line") or first)
-            if finding.get("file") in (file, shown) and first - 1 <= line <= last + 1:
-                near.append((min(abs(line - first), abs(line - last)), finding))
-        return min(near, key=lambda pair: pair[0])[1] if near else None
 
     def finish(self) -> None:
         """Tells how many places were left out."""

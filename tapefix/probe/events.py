@@ -8,9 +8,6 @@ import os
 import threading
 from typing import Any, Dict, Mapping, Optional, Union
 
-Value = Union[None, bool, int, float, str, list, dict]  # type: ignore[type-arg]
-_PLAIN = (int, bool, type(None))
-
 
 class Events:
     """The stream of events, safe to use from TensorFlow's threads and from forked children."""
@@ -35,9 +32,10 @@ class Events:
                 return user + path[len(known) :]
         return path
 
-    def emit(self, event: str, **fields: Any) -> None:
-        """Writes one event. A `file` field is shown as the user's path."""
-        line = json.dumps(self._clean(dict(event=event, **fields))) + "\n"
+    def emit(self, event: str, plain: Optional[Mapping[str, Any]] = None, **fields: Any) -> None:
+        """Writes one event. A `file` field is shown as the user's path; `plain` is JSON as it is and names no file."""
+        told = self._clean(dict(event=event, **fields))
+        line = json.dumps({**told, **plain} if plain else told) + "\n"
         with self._lock:
             self.counts[event] = self.counts.get(event, 0) + 1
             if self._fd is None:
@@ -46,9 +44,7 @@ class Events:
             while data:
                 data = data[os.write(self._fd, data) :]
 
-    def _clean(self, value: Any, key: str = "") -> Value:
-        if type(value) in _PLAIN:  # most of what a gradient event holds
-            return value  # type: ignore[no-any-return]
+    def _clean(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
             return {str(k): self._clean(v, str(k)) for k, v in value.items()}
         if isinstance(value, (list, tuple)):

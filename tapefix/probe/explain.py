@@ -10,6 +10,7 @@ from typing import Dict, List, Optional, Set, Tuple
 from .graph import ENTER, OP, PYTHON, READ, STATE, Edge, Event, Graph, Question, Reason, Source, Test
 from .partial import terms
 from .paths import Paths
+from .suspected import suspected_cuts
 
 Place = Tuple[str, int]
 _ZEROING = frozenset(["Sign"])
@@ -232,7 +233,11 @@ def _partial(paths: Paths, index: int, source: Source) -> List[Reason]:
     A value that was taken out as a target, a baseline, a weight or a scale was detached on purpose: it meets what
     still carries the gradient in a subtraction, a product or a quotient, not in a sum.
     """
-    if not paths.terms:
-        return []
-    reached = paths.downstream(paths.starts(source), paths.taped)
-    return [_cut(paths, index, edge)._replace(partial=True) for edge in paths.terms if edge.src in reached]
+    reasons = [
+        _reason(kind, event, index, paths.question, place)._replace(partial=True)
+        for kind, event, place in suspected_cuts(paths, source)
+    ]
+    if paths.terms:
+        reached = paths.downstream(paths.starts(source), paths.taped)
+        reasons += [_cut(paths, index, edge)._replace(partial=True) for edge in paths.terms if edge.src in reached]
+    return reasons

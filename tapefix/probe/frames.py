@@ -28,23 +28,34 @@ class UserCode:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.join(os.path.realpath(root), "")
+        self._own = os.path.realpath(_OWN)
         self._stdlib = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
         self._known: dict[str, bool] = {}
+        self._folders: dict[str, str] = {}
         self.calls: dict[int, int] = {}  # frame of the user's -> number of the call it is making
 
     def owns(self, filename: str) -> bool:
         """True for a file below the project's folder that is no installed library."""
         known = self._known.get(filename)
         if known is None:
-            path = os.path.realpath(filename)
+            path = self._resolved(filename)
             known = self._known[filename] = (
-                path.startswith(self.root)
+                bool(filename)  # a built-in type has none, and "" would be the working folder
+                and path.startswith(self.root)
                 and not _INSTALLED.search(path)
-                and not path.startswith((self._stdlib, os.path.realpath(_OWN)))
+                and not path.startswith((self._stdlib, self._own))
                 and os.path.basename(path) != "sitecustomize.py"
                 and os.path.exists(path)  # compiled libraries name sources that are not here
             )
         return known
+
+    def _resolved(self, filename: str) -> str:
+        """The real path; links are followed once a folder, for there are thousands of modules."""
+        folder, name = os.path.split(filename)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = os.path.realpath(folder)
+        return os.path.join(real, name)
 
     def stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
         """The user's frames below `frame`, innermost first.

@@ -1,18 +1,19 @@
 """Records every gradient call: which sources have a gradient, how large it is, and what the loss was.
 
-In eager code the values are at hand. In a graph the call is noted when it is traced, and an operation put beside
-it reports the values of its first runs; a call whose graph never runs is told at the end, without values.
+In eager code the values are at hand. In a graph the call is noted when it is traced, and operations put beside it
+measure its first runs; a call whose graph never runs is told at the end, without values.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 from types import FrameType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import naming, tensors
 from .events import Events
 from .frames import UserCode, caller, calling
+from .ingraph import Measured
 from .stop import Stopper
 
 Place = Tuple[str, int]
@@ -28,6 +29,7 @@ class Call:
         self.variables = variables
         self.present = [i for i, variable in enumerate(variables) if variable["status"] != "none"]
         self.told = False
+        self.measured: Optional[Measured] = None  # before TensorFlow 2.5 a graph does not keep the variables it reads
 
     @property
     def missing(self) -> List[int]:
@@ -52,7 +54,7 @@ class Recorder:
         self.steps = max(1, steps)
         self.calls: Dict[Place, int] = {}
         self.traced: List[Call] = []
-        self._counters: List[Any] = []
+        self._running: List[Call] = []  # in graphs that may run again
         self.listeners: List[Callable[[Any, Any, Sequence[Any], Call], None]] = []
         self._inside = 0
         self._unapplied = 0  # gradient calls whose result no optimizer has been given yet
@@ -190,53 +192,41 @@ class Recorder:
     def _values(self, call: Call, target: List[Any], result: List[Any]) -> None:
         present = [gradient for gradient in result if gradient is not None]
         if not call.graph:
-            self._judge(call, tensors.total(target), [tensors.dense(gradient) for gradient in present])
+            self._judge(call, tensors.total(target), [tensors.norm(tensors.dense(gradient)) for gradient in present])
             return
         self.traced.append(call)
         self.stopper.traced(call.place)
         try:
-            self._in_graph(call, target, present)
+            call.measured = Measured(self.tf, target, present, self.steps)
+            self._running.append(call)
         except Exception as failure:
             self.events.emit("note", message=f"values in the graph are not recorded: {failure!r}")
 
-    def _in_graph(self, call: Call, target: List[Any], present: List[Any]) -> None:
-        """Puts an operation into the graph that reports the values of the first `steps` runs."""
-        from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+    def collect(self) -> None:
+        """Tells what graphs have measured since the last time. Never raises."""
+        if not self._running:
+            return
+        running, self._running = self._running, []
+        for call in running:
+            assert call.measured is not None
+            try:
+                with self.tf.init_scope():
+                    news = call.measured.news()
+            except Exception as failure:
+                self.events.emit("note", message=f"values in the graph are lost: {failure!r}", file=call.place[0])
+                continue
+            for loss, norms in news:
+                if self._count(call.place) <= self.steps:
+                    self._judge(call, loss, norms)
+            if not call.measured.done:
+                self._running.append(call)
 
-        tf = self.tf
-        with tf.init_scope():  # the class itself: tf.Variable may not be made in a function's later traces
-            runs = ResourceVariable(0, dtype=tf.int64, trainable=False)
-        self._counters.append(runs)  # before TensorFlow 2.5 a function's graph does not keep the variables it reads
-        flat: List[Any] = []
-        pieces: List[int] = []  # arrays that each gradient takes: 2 for values and indices
-        for gradient in present:
-            parts = [gradient.values, gradient.indices] if hasattr(gradient, "indices") else [gradient]
-            pieces.append(len(parts))
-            flat += parts
-        goals = [t for t in target if getattr(t, "dtype", None) is not None]
-
-        def tell(*arrays: Any) -> Any:
-            goal, rest = arrays[: len(goals)], iter(arrays[len(goals) :])
-            grads = []
-            for count in pieces:
-                parts = list(itertools.islice(rest, count))
-                grads.append(tensors.summed_rows(*parts) if count == 2 else parts[0])
-            if self._count(call.place) <= self.steps:
-                self._judge(call, tensors.total(goal), grads)
-            return 0
-
-        def watch() -> Any:
-            with tf.control_dependencies([runs.assign_add(1)]):
-                said = tf.numpy_function(tell, [*goals, *flat], tf.int64)
-            return tf.reshape(said, [])
-
-        tf.cond(runs < self.steps, watch, lambda: tf.constant(0, tf.int64))
-
-    def _judge(self, call: Call, loss: Optional[float], gradients: List[Any]) -> None:
+    def _judge(self, call: Call, loss: Optional[float], norms: List[float]) -> None:
         variables = call.variables = [dict(variable) for variable in call.variables]
-        for index, array in zip(call.present, gradients):
-            status, norm = tensors.judge(array)
-            variables[index].update(status=status, norm=norm)
+        for index, norm in zip(call.present, norms):
+            finite = math.isfinite(norm)
+            status = ("ok" if norm else "zero") if finite else "nonfinite"
+            variables[index].update(status=status, norm=norm if finite else None)
         call.told = True
         self._emit(call, loss, variables)
 
@@ -249,11 +239,12 @@ class Recorder:
             kind=call.kind,
             graph=call.graph,
             loss=loss,
-            variables=variables,
+            plain={"variables": variables},
         )
 
     def finish(self) -> None:
-        """Tells the calls of graphs that never ran."""
+        """Tells what graphs have measured last, and the calls of graphs that never ran."""
+        self.collect()
         told = {call.place for call in self.traced if call.told}
         for call in self.traced:
             if call.place not in told:

@@ -6,7 +6,7 @@ A node is a number: a tensor, one state of a Variable, a value that has left Ten
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+from typing import Container, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from .frames import Frame
 
@@ -88,6 +88,7 @@ class Question(NamedTuple):
     asked: Event  # the gradient call
     goals: Tuple[int, ...]
     sources: Tuple[Source, ...]
+    suspected: Container[Tuple[str, int]] = frozenset()  # lines at which `check` has found a cut
 
 
 class Reason(NamedTuple):

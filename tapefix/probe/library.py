@@ -26,10 +26,10 @@ def attempt(hooks: Hooks, name: str, install: Any) -> None:
 
 
 def hook_tensorflow(tf: Any, recorder: Recorder, stopper: Stopper) -> Hooks:
-    """Wraps GradientTape, and tf.function so that graphs may call back and end the run."""
+    """Wraps GradientTape, and tf.function so that what graphs measure is read and they can be ended."""
     hooks: Hooks = {}
     attempt(hooks, "gradient-tape", lambda: recorder.hook_tape(tape_class()))
-    attempt(hooks, "tf-function", lambda: _hook_function(function_class(), stopper))
+    attempt(hooks, "tf-function", lambda: _hook_function(function_class(), recorder, stopper))
     return hooks
 
 
@@ -50,7 +50,7 @@ def function_class() -> Any:
     raise ImportError("tf.function's class is in neither of the known modules")
 
 
-def _hook_function(function: Any, stopper: Stopper) -> None:
+def _hook_function(function: Any, recorder: Recorder, stopper: Stopper) -> None:
     init, call = function.__init__, function.__call__
     names = [name for name in ("jit_compile", "experimental_compile") if name in inspect.signature(init).parameters]
 
@@ -64,7 +64,10 @@ def _hook_function(function: Any, stopper: Stopper) -> None:
     @functools.wraps(call)
     def checked_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         stopper.check()
-        return call(self, *args, **kwargs)
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            recorder.collect()
 
     function.__init__, function.__call__ = without_xla, checked_call
 

@@ -30,7 +30,7 @@ def terms(paths: Paths, living: Set[int]) -> List[Edge]:
             rounds = edge.kind == OP and edge.event.op in _ROUNDS
             if not (rounds or edge.kind in (EXPORT, WRITE)) or tape not in edge.event.tapes:
                 continue
-            if edge.dst not in paths.smooth:
+            if edge.dst not in paths.smooth or (edge.kind == WRITE and _initialises(paths, edge)):
                 continue
             if rounds:
                 if recorded is None:
@@ -42,6 +42,15 @@ def terms(paths: Paths, living: Set[int]) -> List[Edge]:
             if _is_term(paths, edge, living):
                 found.append(edge)
     return found
+
+
+def _initialises(paths: Paths, write: Edge) -> bool:
+    """The first batch gives a trained Variable its start: it is a source itself, and the value is not its own."""
+    variable = paths.graph.variable.get(write.dst)
+    if all(source.variable != variable for source in paths.question.sources):
+        return False
+    before = paths.upstream([write.src], lambda edge: True)
+    return all(paths.graph.variable.get(node) != variable for node in before)
 
 
 def _has_own_gradient(paths: Paths, node: int, living: Set[int]) -> bool:

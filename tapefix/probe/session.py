@@ -185,7 +185,7 @@ class Session:
 
     def _error(self, error: BaseException) -> None:
         place = self.code.error_place(error)
-        told = {"type": type(error).__name__, "message": str(error)[:2000]}
+        told: Dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:2000]}
         if isinstance(error, SyntaxError) and error.filename:
             place = error.filename, error.lineno or 1
         file, line = place or (None, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Tuple
+from typing import Any, Optional
 
 
 def dense(gradient: Any) -> Any:
@@ -25,20 +25,18 @@ def summed_rows(values: Any, indices: Any) -> Any:
     return rows
 
 
-def judge(array: Any) -> Tuple[str, Optional[float]]:
-    """Status and Euclidean norm of a gradient."""
+def norm(array: Any) -> float:
+    """The Euclidean norm of a gradient; inf or nan where it is not finite."""
     import numpy as np
 
     flat = (np.abs(array) if array.dtype.kind == "c" else array).reshape(-1)
     if flat.dtype.kind != "f":
         flat = flat.astype(np.float64)
-    norm = float(np.sqrt(np.dot(flat, flat)))
-    if not math.isfinite(norm) or not norm or flat.dtype.itemsize < 4:  # overflow, underflow or half precision
+    found = math.sqrt(np.dot(flat, flat))
+    if not math.isfinite(found) or not found or flat.dtype.itemsize < 4:  # overflow, underflow or half precision
         flat = flat.astype(np.float64)
-        norm = float(np.sqrt(np.dot(flat, flat)))
-    if not math.isfinite(norm):
-        return "nonfinite", None
-    return ("ok" if norm else "zero"), norm
+        found = math.sqrt(np.dot(flat, flat))
+    return found
 
 
 def total(values: Any) -> Optional[float]:

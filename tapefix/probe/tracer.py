@@ -72,6 +72,7 @@ class Tracer:
             sources=tuple(
                 self._source(number, source, described) for source, described in zip(sources, call.variables)
             ),
+            suspected=self.causes.findings,
         )
 
     def _goal(self, goal: Any) -> int:
