@@ -335,7 +335,8 @@ def masked():
     ("suspected", "partial"), [((), []), ((12,), [("op", 12)]), ((13,), [("op", 13)]), ((14,), [])]
 )
 def test_a_mask_beside_its_own_value_is_a_cut_where_check_has_a_finding(suspected, partial):
-    assert lines(masked().ask(masked().variable("w", "ok"), suspected=suspected), partial=True) == partial
+    story = masked()
+    assert lines(story.ask(story.variable("w", "ok"), suspected=suspected), partial=True) == partial
 
 
 def test_a_finding_at_a_value_that_does_not_lead_to_the_target_is_no_cut():
