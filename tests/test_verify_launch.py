@@ -161,7 +161,7 @@ os.read(read, 1)
 def test_closing_the_keeper_ends_a_run_that_is_going_on(tmp_path):
     program = """
 import os, signal
-print(os.getpid(), flush=True)
+os.write(1, b"%d" % os.getpid())
 signal.pause()
 """
     keeper = start(sys.executable, False, os.environ)

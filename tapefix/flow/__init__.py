@@ -6,7 +6,7 @@ from tapefix.flow.analysis import understand
 from tapefix.flow.facts import Buffer, Cut, How, Origin, Role, Spot, Target, Use
 from tapefix.flow.model import Misuse, Model
 from tapefix.flow.modules import Loader, RepositoryLoader
-from tapefix.flow.prefilter import is_graph_code, may_hold_findings
+from tapefix.flow.worth.prefilter import is_graph_code, may_hold_findings
 
 __all__ = [
     "Buffer",

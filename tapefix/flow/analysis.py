@@ -9,12 +9,12 @@ import re
 from tapefix.documents.document import Document, UnreadableDocument
 from tapefix.flow.entries import Entries
 from tapefix.flow.facts import Spot
-from tapefix.flow.interpreter import BudgetSpent, Frame
+from tapefix.flow.interpreter.core import BudgetSpent, Frame
 from tapefix.flow.model import Misuse, Model
 from tapefix.flow.modules import TREES, Loader, no_modules
-from tapefix.flow.prefilter import Roots, is_graph_code, may_hold_findings, roots_of
 from tapefix.flow.scope import ModuleState, Scope
 from tapefix.flow.values import UNKNOWN, Imported, Kind, Value
+from tapefix.flow.worth.prefilter import Roots, is_graph_code, may_hold_findings, roots_of
 
 #: a module that can have to do with gradients
 _MATTERS = re.compile(rb"\b(?:tensorflow|keras|numpy|math|scipy)\b|\btf\.|^\s*(?:from |class |def )", re.M)

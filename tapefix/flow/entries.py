@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from tapefix.flow.facts import Target
-from tapefix.flow.interpreter import Frame
-from tapefix.flow.prefilter import Roots
+from tapefix.flow.interpreter.core import Frame
 from tapefix.flow.scope import ModuleState, argument_names
 from tapefix.flow.targets import Targets
 from tapefix.flow.values import (
@@ -25,6 +24,7 @@ from tapefix.flow.values import (
     Var,
     join_all,
 )
+from tapefix.flow.worth.prefilter import Roots
 
 LAYERS = ("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tapefix.flow.calls import Arguments
 from tapefix.flow.facts import Cut, How, Origin, Spot, Target
-from tapefix.flow.keras import Keras
+from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.libraries.library import Library
 from tapefix.flow.values import (
     ANY_TAPE,
     NONE,
@@ -69,7 +69,7 @@ def keeps_state(lost: Lost) -> bool:
     return isinstance(variable, Var) and not variable.trainable
 
 
-class Targets(Keras):
+class Targets(Library):
     cuts: dict[CutSite, Cut]
     shows_none: dict[ast.AST, bool]
 

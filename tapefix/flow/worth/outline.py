@@ -13,8 +13,8 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from tapefix.flow import vocabulary
-from tapefix.flow.vocabulary import NOTHING_ELSE, OTHERS, Away
+from tapefix.flow.worth import vocabulary
+from tapefix.flow.worth.vocabulary import NOTHING_ELSE, OTHERS, Away
 
 _NOISE = re.compile(
     rb'"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*',

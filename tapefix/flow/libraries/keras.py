@@ -1,4 +1,4 @@
-"""Keras: layers, models, losses, and the training loop that `compile` and `fit` stand for."""
+"""Keras: layers, functional models and the backend."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tapefix.flow import operations as ops
-from tapefix.flow.calls import Arguments
 from tapefix.flow.facts import How
-from tapefix.flow.library import Library
+from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.libraries import operations as ops
+from tapefix.flow.libraries.methods import ValueMethods
 from tapefix.flow.values import (
     ANY_TAPE,
     MISSING,
-    NONE,
     NUMERIC,
     UNKNOWN,
-    Api,
-    Bound,
     Dep,
-    Function,
     Instance,
     Kind,
     Layer,
@@ -28,7 +24,6 @@ from tapefix.flow.values import (
     Mapping,
     Sequence,
     Source,
-    Tape,
     Value,
     Var,
     flat,
@@ -47,7 +42,9 @@ _OBJECT_MODULES = (
 )
 
 
-class Keras(Library):
+class Keras(ValueMethods):
+    """Makes and calls layers."""
+
     def call_keras(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         if path.startswith("backend."):
             return self.call_backend(tail, given, node)
@@ -118,8 +115,6 @@ class Keras(Library):
             instance.attrs["*functional"] = Value(
                 Kind.OBJECT, ref=Layer("", self.spot(node), api="Model", template=outputs)
             )
-
-    # ------------------------------------------------------------------------------------------- calling layers
 
     def call_Instance(self, value: Value, instance: Instance, given: Arguments, node: ast.AST) -> Value:
         with self.symbolic_call(given):
@@ -274,178 +269,10 @@ class Keras(Library):
         assert layer.template is not None
         return fill(layer.template)
 
-    # ------------------------------------------------------------------------------------------- methods
-
     def method_of_Layer(
         self, receiver: Value, layer: Layer, name: str, given: Arguments, node: ast.AST
     ) -> Value | None:
         return self.model_method(receiver, layer, name, given, node)
-
-    def method_of_Instance(
-        self, receiver: Value, instance: Instance, name: str, given: Arguments, node: ast.AST
-    ) -> Value | None:
-        if name in ("add_weight", "add_variable"):
-            kind = given.keywords.get("dtype")
-            trainable = given.keywords.get("trainable")
-            variable = Var(
-                "", self.spot(node), integer=False, trainable=trainable is None or trainable.const is not False
-            )
-            variable.integer = (
-                kind is not None and isinstance(kind.const, str) and kind.const.startswith(("int", "uint"))
-            )
-            if isinstance(node, ast.expr):
-                from tapefix.flow.facts import Buffer, Role
-
-                variable.buffer = Buffer("variable", self.spot(node))
-                self.use(variable.buffer, Role.MADE, node, False)
-            label = given.keywords.get("name") or (given.args[0] if given.args else None)
-            if label is not None and isinstance(label.const, str):
-                variable.label = label.const
-            value = Value(Kind.VARIABLE, ref=variable, node=node)
-            instance.attrs.setdefault(f"*{id(node)}", value)
-            return value
-        if name == "add_loss" and given.args:
-            value = given.args[0]
-            if isinstance(value.ref, (Function, Bound)):
-                value = self.call(value, Arguments([], {}), node)
-            instance.losses.append(value)
-            self.loss_reached(value, [instance], node, "add_loss")
-            return NONE
-        if name in ("add_metric",):
-            return NONE
-        if instance.is_keras() or name in ("fit", "compile", "predict", "get_weights", "set_weights"):
-            return self.model_method(receiver, instance, name, given, node)
-        return None
-
-    def model_method(self, receiver: Value, model: Any, name: str, given: Arguments, node: ast.AST) -> Value | None:
-        if name in ops.PREDICTING:
-            if getattr(model, "opaque", False) and not self.used_as_model(model):
-                return None
-            saved, result = self.tapes, self.call(receiver, Arguments(given.args[:1], {}), node)
-            self.tapes = saved
-            if name in ("evaluate", "test_on_batch"):
-                return Value(
-                    Kind.NUMBER,
-                    lost=self.cut(How.PREDICT, node, [result], f".{name}()", lost=tuple(getattr(node, "args", ()))),
-                )
-            lost = self.cut(How.PREDICT, node, [result], f".{name}()", lost=tuple(getattr(node, "args", ())))
-            if isinstance(result.ref, Sequence) and result.ref.items is not None:
-                return Value(
-                    Kind.CONTAINER, ref=Sequence("list", [Value(Kind.ARRAY, lost=lost) for _ in result.ref.items])
-                )
-            return Value(Kind.ARRAY, lost=lost, node=node)
-        if name in ("get_weights", "get_config"):
-            if name == "get_config":
-                return UNKNOWN
-            live = self.read_source(model, node)
-            for source in self.reach(model):
-                live |= self.read_source(source, node)
-            value = Value(Kind.TENSOR, live)
-            lost = self.cut(How.WEIGHTS_COPIED, node, [value], ".get_weights()") | model.written
-            return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.ARRAY, lost=lost)), node=node)
-        if name == "set_weights" and given.args:
-            lost = self.cut(
-                How.WEIGHTS_COPIED,
-                self.statement if isinstance(self.statement, ast.Expr) else node,
-                given.args[:1],
-                ".set_weights()",
-            )
-            model.written = lost
-            return NONE
-        if name == "add" and isinstance(model, Layer) and given.args:
-            model.children.append(given.args[0])
-            self.log_mutation(model, given.args[0])
-            return NONE
-        if name == "get_layer":
-            if isinstance(model, Layer) and model.children:
-                return join_all(model.children)
-            if isinstance(model, Layer):
-                return Value(Kind.UNKNOWN, ref=self.opaque_child(model, "layer", node))
-            return UNKNOWN
-        if name == "compile":
-            return self.compiled(receiver, model, given, node)
-        if name in ("fit", "train_on_batch", "fit_generator"):
-            return self.fitted(receiver, model, given, node)
-        if name in ("train_step", "compute_loss", "test_step") and given.args:
-            return self.carry(node, given.all, Kind.UNKNOWN)
-        if name in ("stateless_call", "call", "__call__"):
-            args = given.args[2:] if name == "stateless_call" else given.args
-            result = self.call(receiver, Arguments(args, {}), node)
-            if name == "stateless_call":
-                weights = self.whole(given.args[0]) if given.args else UNKNOWN
-                output = self.carry(node, [weights, *args])
-                return Value(
-                    Kind.CONTAINER,
-                    ref=Sequence("tuple", [output, Value(Kind.CONTAINER, ref=Sequence("list", None, UNKNOWN))]),
-                    node=node,
-                )
-            return result
-        if name in (
-            "build",
-            "summary",
-            "save",
-            "save_weights",
-            "load_weights",
-            "reset_states",
-            "reset_state",
-            "compute_output_shape",
-            "count_params",
-            "adapt",
-        ):
-            return Value(Kind.SHAPE) if name.startswith("compute") else NONE
-        if getattr(model, "opaque", False):
-            for arg in given.all:
-                self.called_back(arg, node)
-            child = self.opaque_child(model, name, node)
-            return Value(
-                Kind.UNKNOWN,
-                self.live_of(*given.all) | self.read_source(child, node),
-                self.lost_of(*given.all),
-                node=node,
-            )
-        if name in ("update_state", "result", "apply_gradients", "minimize") or not isinstance(model, Layer):
-            if name == "minimize":
-                return self.minimize(given, node)
-            return None
-        return self.carry(node, given.all, Kind.UNKNOWN)
-
-    def used_as_model(self, layer: Layer) -> bool:
-        return not layer.opaque
-
-    def loss_or_metric(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
-        metric = "metrics" in path.split(".") and any(word in tail for word in ops.METRIC_FUNCTIONS)
-        if tail[:1].isupper() and tail not in ops.LOSS_ABBREVIATIONS:
-            if tail in ("Loss", "Metric"):
-                return Value(Kind.OBJECT | Kind.UNKNOWN)
-            return Value(Kind.OBJECT, ref=LossObject(metric or path.startswith("metrics."), tail))
-        if metric:
-            return Value(Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, tail), node=node)
-        if tail == "get":
-            return Value(Kind.OBJECT, ref=LossObject(path.startswith("metrics."), "get"))
-        return self.labelled(given.all, node)
-
-    def call_LossObject(self, value: Value, loss: LossObject, given: Arguments, node: ast.AST) -> Value:
-        if loss.metric:
-            return Value(
-                Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, f"keras.metrics.{loss.name}"), node=node
-            )
-        result = self.labelled(given.all, node)
-        result.reduced = True
-        return result
-
-    def method_of_LossObject(
-        self, receiver: Value, loss: LossObject, name: str, given: Arguments, node: ast.AST
-    ) -> Value | None:
-        if loss.metric:
-            if name == "update_state":
-                loss.seen = Value(Kind.TENSOR, lost=self.cut(How.METRIC, node, given.all, f"keras.metrics.{loss.name}"))
-                return NONE
-            if name == "result":
-                return loss.seen or Value(Kind.TENSOR)
-            return NONE
-        return self.call_LossObject(receiver, loss, given, node) if name in ("call", "__call__") else None
-
-    # ------------------------------------------------------------------------------------------- backend
 
     def call_backend(self, tail: str, given: Arguments, node: ast.AST) -> Value:
         if tail == "backend":
@@ -495,114 +322,19 @@ class Keras(Library):
             return self.tf_constant("constant", given, node)
         return self.call_tensorflow(tail, tail, given, node)
 
-    # ------------------------------------------------------------------------------------------- fit
-
     def loss_reached(self, value: Value, owners: list[Any] | None, node: ast.AST, what: str) -> None:
         raise NotImplementedError
 
     def reach(self, owner: Any) -> set[Source]:
         raise NotImplementedError
 
-    def compiled(self, receiver: Value, model: Any, given: Arguments, node: ast.AST) -> Value:
-        loss = given.get(1, "loss")
-        if isinstance(model, Instance) and model.cls is not None and model.cls.find("compile"):
-            return NONE
-        if loss is None or isinstance(loss.const, str):
-            model.compiled = loss or NONE
-            if not self.has_train_step(model):
-                self.keras_run(receiver, model, None, node)
-            return NONE
-        model.compiled = loss
-        if not self.has_train_step(model):
-            self.keras_run(receiver, model, loss, node)
-        return NONE
+    # ---- provided by the training loop
 
-    @staticmethod
-    def has_train_step(model: Any) -> bool:
-        return isinstance(model, Instance) and model.cls is not None and model.cls.find("train_step") is not None
+    def loss_or_metric(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        raise NotImplementedError
 
-    def keras_run(self, receiver: Value, model: Any, loss: Value | None, node: ast.AST) -> None:
-        """What `fit` does with each batch, under a tape of Keras's own."""
-        if getattr(model, "opaque", False):
-            prediction = Value(Kind.TENSOR, frozenset())
-        tape = Tape(node, "fit")
-        self.tapes.append(tape)
-        try:
-            prediction = self.call(receiver, Arguments([Value(Kind.TENSOR)], {}), node)
-            if not prediction.kind & (Kind.TENSOR | Kind.CONTAINER):
-                prediction = prediction.with_(kind=prediction.kind | Kind.TENSOR)
-            results = self.losses_of(loss, prediction, node)
-            for result in results:
-                self.loss_reached(result, [model], node, "loss")
-        finally:
-            self.tapes.remove(tape)
-
-    def losses_of(self, loss: Value | None, prediction: Value, node: ast.AST) -> list[Value]:
-        if loss is None or (loss.const is not MISSING and not isinstance(loss.ref, (Sequence, Mapping))):
-            return [prediction]
-        if isinstance(loss.ref, Mapping):
-            return [r for v in loss.ref.items.values() for r in self.losses_of(v, self.one_output(prediction), node)]
-        if isinstance(loss.ref, Sequence):
-            return [r for v in self.iterate_items(loss) for r in self.losses_of(v, self.one_output(prediction), node)]
-        return [self.call_loss(loss, prediction, node)]
-
-    def one_output(self, prediction: Value) -> Value:
-        return (
-            self.whole(prediction).with_(ref=None, alts=(), kind=Kind.TENSOR)
-            if isinstance(prediction.ref, (Sequence, Mapping))
-            else prediction
-        )
-
-    def call_loss(self, loss: Value, prediction: Value, node: ast.AST) -> Value:
-        truth = Value(Kind.TENSOR)
-        prediction = self.one_output(prediction)
-        given = Arguments([truth, prediction], {})
-        ref = loss.ref
-        if isinstance(ref, Instance) and ref.cls is not None:
-            found = ref.cls.find("call") or ref.cls.find("__call__")
-            if found is not None and isinstance(found[1].ref, Function):
-                return self.call_function(found[1].ref, [loss, truth, prediction], {}, node)
-        if isinstance(ref, (Function, Bound, LossObject, Api, Layer)):
-            return self.call(loss, given, node)
-        return self.carry(node, [prediction])
-
-    def fitted(self, receiver: Value, model: Any, given: Arguments, node: ast.AST) -> Value:
-        data = given.get(0, "x") or UNKNOWN
-        target = given.get(1, "y")
-        if self.has_train_step(model):
-            batch = self.as_batch(data, target)
-            found = model.cls.find("train_step")
-            self.call_function(found[1].ref, [receiver, batch], {}, node)
-        elif isinstance(model, (Instance, Layer)) and model.compiled is None and not getattr(model, "opaque", False):
-            self.keras_run(receiver, model, None, node)
-        callbacks = given.keywords.get("callbacks")
-        if callbacks is not None:
-            for callback in self.iterate_items(callbacks) if isinstance(callbacks.ref, Sequence) else []:
-                if isinstance(callback.ref, Instance):
-                    callback.ref.attrs.setdefault("model", receiver)
-        return UNKNOWN
-
-    def as_batch(self, data: Value, target: Value | None) -> Value:
-        def tensor(value: Value) -> Value:
-            if isinstance(value.ref, Sequence) and value.ref.items is not None:
-                return Value(Kind.CONTAINER, ref=Sequence("tuple", [tensor(v) for v in value.ref.items]))
-            return Value(Kind.TENSOR)
-
-        from tapefix.flow.values import Dataset
-
-        if isinstance(data.ref, Dataset):
-            return data.ref.element
-        if target is None:
-            return tensor(data)
-        return Value(Kind.CONTAINER, ref=Sequence("tuple", [tensor(data), tensor(target)]))
-
-
-class LossObject:
-    """A loss or metric object of the library."""
-
-    def __init__(self, metric: bool, name: str) -> None:
-        self.metric, self.name = metric, name
-        self.seen: Value | None = None
+    def model_method(self, receiver: Value, model: Any, name: str, given: Arguments, node: ast.AST) -> Value | None:
+        raise NotImplementedError
 
 
 def weakened(value: Value) -> Value:

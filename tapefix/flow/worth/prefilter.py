@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tapefix.documents.document import Document
 from tapefix.flow.modules import Loader
-from tapefix.flow.outline import ASK, CUT, TAPE, Definition, Outline, outline
+from tapefix.flow.worth.outline import ASK, CUT, TAPE, Definition, Outline, outline
 
 _MENTIONS = re.compile(rb"\b(?:tensorflow|keras)\b")
 #: searching for plain words first is many times faster

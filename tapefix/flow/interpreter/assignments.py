@@ -1,0 +1,220 @@
+"""Assignments: names, attributes and items, and what reading and writing them does."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tapefix.flow.facts import Buffer, How, Role, Use
+from tapefix.flow.interpreter.core import Core
+from tapefix.flow.values import (
+    MISSING,
+    NUMERIC,
+    Array,
+    Dataset,
+    Instance,
+    Kind,
+    Mapping,
+    Sequence,
+    Source,
+    Value,
+    Var,
+    WeightOf,
+    Weights,
+    join,
+    join_all,
+)
+
+
+class Assignments(Core):
+    """Binds targets to values."""
+
+    def run_Assign(self, node: ast.Assign) -> None:
+        value = self.eval(node.value)
+        for target in node.targets:
+            self.assign(target, value, node.value)
+
+    def run_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.assign(node.target, self.eval(node.value), node.value)
+
+    def run_AugAssign(self, node: ast.AugAssign) -> None:
+        target = node.target
+        if isinstance(target, ast.Subscript):
+            self.assign(target, self.combine(node.op, self.eval(target), self.eval(node.value), node), node.value)
+            return
+        old = self.eval(target)
+        new = self.eval(node.value)
+        for ref in old.refs:
+            if isinstance(ref, Sequence) and isinstance(node.op, ast.Add):
+                for item in self.iterate_items(new):
+                    ref.add(item)
+                    self.log_mutation(ref, item)
+                return
+            if isinstance(ref, Array):
+                self.write_array(ref, target, new, node)
+                return
+        self.assign(target, self.combine(node.op, old, new, node), node.value)
+
+    def assign(self, target: ast.expr, value: Value, origin: ast.expr | None = None) -> None:
+        if isinstance(target, ast.Name):
+            self.christen(value)
+            self.label(value, target.id)
+            self.scope.bind(target.id, value)
+            self.note(target, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self.unpack(target.elts, value)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, Value(Kind.CONTAINER, ref=Sequence("list", None, self.element(value, target))))
+        elif isinstance(target, ast.Attribute):
+            self.assign_attribute(target, value)
+        elif isinstance(target, ast.Subscript):
+            self.assign_item(target, value)
+
+    def label(self, value: Value, name: str) -> None:
+        for ref in value.refs:
+            if isinstance(ref, Source) and not ref.label:
+                ref.label = name
+
+    def unpack(self, targets: list[ast.expr], value: Value) -> None:
+        ref = value.ref
+        items = ref.items if isinstance(ref, Sequence) else None
+        if items is not None and len(items) == len(targets) and not any(isinstance(t, ast.Starred) for t in targets):
+            for target, item in zip(targets, items):
+                self.assign(target, item)
+            return
+        if value.alts and all(
+            isinstance(a.ref, Sequence) and a.ref.items and len(a.ref.items) == len(targets) for a in value.alts
+        ):
+            for i, target in enumerate(targets):
+                self.assign(target, join_all(a.ref.items[i] for a in value.alts))
+            return
+        for i, target in enumerate(targets):
+            if items is not None and i < len(items) and not any(isinstance(t, ast.Starred) for t in targets[: i + 1]):
+                self.assign(target, items[i])
+            else:
+                self.assign(target, self.element(value, target))
+
+    def element(self, value: Value, node: ast.AST) -> Value:
+        """One element of whatever can be iterated."""
+        found: list[Value] = []
+        for ref in value.refs:
+            if isinstance(ref, Sequence):
+                found.append(ref.element())
+            elif isinstance(ref, Mapping):
+                found.append(Value(Kind.NUMBER))
+            elif isinstance(ref, Dataset):
+                found.append(ref.element)
+            elif isinstance(ref, Weights):
+                found.append(self.weight_of(ref, node))
+            elif isinstance(ref, Instance):
+                found.append(self.iterate_instance(value, ref, node))
+        if found:
+            return join_all(found)
+        whole = self.refresh(value, node)
+        if whole.kind & Kind.SHAPE:
+            return Value(Kind.SHAPE)
+        kind = whole.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
+        if kind & Kind.VARIABLE:
+            kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR
+        return Value(
+            kind,
+            self.live_in(whole),
+            self.lost_of(whole),
+            dtype=whole.dtype,
+            node=node,
+            near=value.near,
+            past=value.past,
+        )
+
+    def weight_of(self, weights: Weights, node: ast.AST) -> Value:
+        owner = weights.owner
+        if isinstance(owner, Var):
+            return self.refresh(Value(Kind.VARIABLE, ref=owner), node)
+        return Value(Kind.VARIABLE, ref=WeightOf(owner.label, owner.spot, owner=owner), node=node)
+
+    def refresh(self, value: Value, node: ast.AST) -> Value:
+        """What reading a Variable or buffer gives now."""
+        ref = value.ref
+        if isinstance(ref, Array):
+            if ref.buffer is not None:
+                self.use(ref.buffer, Role.READ, node, bool(ref.lost))
+            return value
+        if isinstance(ref, Var):
+            if ref.buffer is not None:
+                self.use(ref.buffer, Role.READ, node, bool(ref.stored))
+            return value
+        return value
+
+    def use(self, buffer: Any, role: Role, node: ast.AST, carries: bool) -> None:
+        if isinstance(node, ast.expr):
+            buffer.add(Use(role, self.spot(node), self.statement, carries))
+
+    def assign_attribute(self, target: ast.Attribute, value: Value) -> None:
+        owner = self.eval(target.value)
+        name = target.attr
+        for ref in value.refs:
+            if isinstance(ref, Source) and (not ref.label or "." not in ref.label):
+                label = self.text(target)
+                if not ref.label or label.startswith("self."):
+                    ref.label = label
+        for ref in owner.refs:
+            if isinstance(ref, Instance):
+                old = ref.attrs.get(name)
+                if old is not None and (self.frame.branch_depth > 0 or len(owner.refs) > 1):
+                    ref.attrs[name] = join(old, value)
+                else:
+                    ref.attrs[name] = value
+                self.log_mutation(ref, value)
+        self.note(target, value)
+
+    def assign_item(self, target: ast.Subscript, value: Value) -> None:
+        owner = self.eval_place(target.value)
+        if owner.kind == Kind.ARRAY and owner.ref is None and isinstance(target.value, ast.Name):
+            # an array from elsewhere (`data.copy()`): from now on it is written into
+            owner = owner.with_(ref=Array(Buffer("numpy", self.spot(owner.node or target.value)), owner.lost))
+            self.scope.bind(target.value.id, owner)
+        index = self.eval_index(target.slice)
+        if owner.kind in (Kind.TENSOR, Kind.VARIABLE) and not owner.refs:
+            self.misuse(target, "item")
+        for ref in owner.refs:
+            if isinstance(ref, Array):
+                self.write_array(ref, target.value, value, self.statement, index)
+            elif isinstance(ref, Sequence):
+                const = index.const
+                if (
+                    isinstance(const, int)
+                    and ref.items is not None
+                    and -len(ref.items) <= const < len(ref.items)
+                    and not self.frame.branch_depth
+                ):
+                    ref.items[const] = value
+                else:
+                    ref.forget()
+                    ref.rest = value if ref.rest is None else join(ref.rest, value)
+                self.log_mutation(ref, value)
+            elif isinstance(ref, Mapping):
+                if (
+                    index.const is not MISSING
+                    and isinstance(index.const, (str, int, float, bool))
+                    and not self.frame.branch_depth
+                ):
+                    ref.items[index.const] = value
+                else:
+                    ref.rest = value if ref.rest is None else join(ref.rest, value)
+                self.log_mutation(ref, value)
+        self.note(target, value)
+
+    def write_array(
+        self, array: Array, place: ast.expr, value: Value, node: ast.AST, index: Value | None = None
+    ) -> None:
+        base: ast.expr = place
+        while isinstance(base, ast.Subscript):
+            base = base.value
+        carries = bool(self.live_of(value))
+        self.use(array.buffer, Role.WRITE, base, carries)
+        detail = self.text(place) if carries else ""
+        lost = self.cut(How.ARRAY_WRITE, node, [value], detail, buffer=array.buffer)
+        if lost:
+            array.lost = array.lost | lost
+            self.log_mutation(array, value)

@@ -1,0 +1,227 @@
+"""Branches: both ways are run, and meet."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tapefix.flow.facts import How
+from tapefix.flow.interpreter.assignments import Assignments
+from tapefix.flow.interpreter.core import Jump, PredicatedReturn, Stopped
+from tapefix.flow.values import (
+    MISSING,
+    NO_LOST,
+    NONE,
+    Api,
+    ClassObject,
+    Function,
+    Instance,
+    Kind,
+    Lost,
+    Mapping,
+    Sequence,
+    Tape,
+    Value,
+    join,
+    join_all,
+)
+
+
+class Branches(Assignments):
+    """Runs `if`, `match`, `try` and `with`."""
+
+    def truth(self, value: Value) -> bool | None:
+        if value.const is not MISSING:
+            try:
+                return bool(value.const)
+            except Exception:
+                return None
+        if (
+            any(isinstance(ref, (Instance, Function, Api, ClassObject)) for ref in value.refs)
+            and not value.kind & Kind.UNKNOWN
+        ):
+            return True if len(value.refs) == 1 and not value.alts else None
+        return None
+
+    def run_If(self, node: ast.If) -> str | None:
+        test = self.eval(node.test)
+        truth = self.truth(test)
+        if truth is not None:
+            return self.run(node.body if truth else node.orelse)
+        on_data, lost = self.predicate(test, node.test, How.PREDICATE)
+        return self.branch(
+            node.test,
+            [(node.body, self.narrow(node.test, True)), (node.orelse, self.narrow(node.test, False))],
+            on_data,
+            lost,
+        )
+
+    def narrow(self, test: ast.expr, holds: bool) -> dict[str, Value]:
+        """What a test tells about names: nothing yet but that a name is None."""
+        if (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and isinstance(test.left, ast.Name)
+            and isinstance(test.comparators[0], ast.Constant)
+            and test.comparators[0].value is None
+        ):
+            is_none = isinstance(test.ops[0], ast.Is) == holds
+            if is_none and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+                return {test.left.id: NONE}
+        return {}
+
+    def branch(
+        self,
+        test: ast.expr,
+        bodies: list[tuple[list[ast.stmt], dict[str, Value]]],
+        on_data: bool,
+        lost: frozenset[Lost],
+        how: How = How.PREDICATE,
+    ) -> str | None:
+        frame, scope = self.frame, self.scope
+        before = scope.vars
+        outcomes: list[tuple[str | None, dict[str, Value], list[tuple[Any, Value]]]] = []
+        marks = [len(frame.returns)]
+        frame.branch_depth += 1
+        for body, narrowed in bodies:
+            scope.vars = {**before, **narrowed}
+            self.branch_log.append([])
+            try:
+                ended = self.run(body)
+            finally:
+                log = self.branch_log.pop()
+            outcomes.append((ended, scope.vars, log))
+            marks.append(len(frame.returns))
+        frame.branch_depth -= 1
+        if (
+            on_data
+            and any(ended in ("continue", "break") for ended, _, _ in outcomes)
+            and any(ended is None for ended, _, _ in outcomes)
+        ):
+            broke = any(ended == "break" for ended, _, _ in outcomes)
+            frame.jumps.append(Jump(test, lost, dict(before), broke))
+        if on_data and marks[-1] > marks[0]:
+            frame.predicated.append(PredicatedReturn(test, lost, marks[0], marks[1], marks[-1]))
+        going = [(vars_, log) for ended, vars_, log in outcomes if ended is None]
+        if not going:
+            scope.vars = outcomes[0][1]
+            kinds = {ended for ended, _, _ in outcomes}
+            return "return" if kinds == {"return"} else outcomes[0][0]
+        scope.vars = self.meet([vars_ for vars_, _ in going], before, test, on_data and len(going) > 1, lost, how)
+        if on_data:
+            self.meet_mutations([log for _, log in going], test, lost, how)
+        return None
+
+    def meet(
+        self,
+        ways: list[dict[str, Value]],
+        before: dict[str, Value],
+        test: ast.expr,
+        chosen: bool,
+        lost: frozenset[Lost],
+        how: How,
+    ) -> dict[str, Value]:
+        merged = dict(ways[0])
+        for way in ways[1:]:
+            merged.update({name: value for name, value in way.items() if name not in merged})
+        for name, value in list(merged.items()):
+            if all(way.get(name, value) is value for way in ways) and (not chosen or before.get(name) is value):
+                continue  # the same on every way
+            values = [way[name] for way in ways if name in way]
+            value = join_all(values)
+            old = before.get(name)
+            if chosen and len(values) == len(ways) and any(v is not old for v in values):
+                tags = lost
+                for other in values[1:]:
+                    tags |= self.exclusive(values[0], other, test, how)
+                if tags and not isinstance(value.ref, (Function, ClassObject, Api)):
+                    value = self.tagged(value, tags)
+            merged[name] = value
+        return merged
+
+    def meet_mutations(
+        self, logs: list[list[tuple[Any, Value]]], test: ast.expr, lost: frozenset[Lost], how: How
+    ) -> None:
+        containers = list(dict.fromkeys(c for log in logs for c, _ in log if isinstance(c, (Sequence, Mapping))))
+        for container in containers:
+            sides = [[v for c, v in log if c is container] for log in logs]
+            tags = lost
+            if len(sides) > 1 and all(sides):
+                first = join_all(sides[0])
+                for other in sides[1:]:
+                    tags |= self.exclusive(first, join_all(other), test, how)
+            elif any(sides):
+                only = join_all([v for side in sides for v in side])
+                tags |= self.exclusive(only, Value(), test, how)
+            if tags:
+                if isinstance(container, Sequence):
+                    container.forget()
+                container.rest = self.tagged(container.rest or Value(), tags)
+
+    def run_Match(self, node: Any) -> str | None:
+        subject = self.eval(node.subject)
+        on_data, lost = self.predicate(subject, node.subject, How.PREDICATE)
+        for case in node.cases:
+            for pattern in ast.walk(case.pattern):
+                name = getattr(pattern, "name", None)
+                if isinstance(name, str):
+                    self.scope.bind(name, subject)
+        bodies: list[tuple[list[ast.stmt], dict[str, Value]]] = [(case.body, {}) for case in node.cases]
+        if not any(
+            isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases
+        ):
+            bodies.append(([], {}))
+        return self.branch(node.subject, bodies, on_data, lost)
+
+    def run_With(self, node: ast.With | ast.AsyncWith) -> str | None:
+        pushed: list[Tape] = []
+        removed: list[list[Tape]] = []
+        for item in node.items:
+            value = self.eval(item.context_expr)
+            tape = value.ref
+            if isinstance(tape, Tape):
+                self.tapes.append(tape)
+                tape.frames = tuple(self.frames)
+                pushed.append(tape)
+            elif isinstance(tape, Stopped):
+                removed.append(list(self.tapes))
+                self.tapes = [t for t in self.tapes if t is not tape.tape]
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, value)
+                if isinstance(tape, Tape) and isinstance(item.optional_vars, (ast.Name, ast.Attribute)):
+                    tape.label = self.text(item.optional_vars)
+        try:
+            return self.run(node.body)
+        finally:
+            for tapes in reversed(removed):
+                self.tapes = tapes
+            for tape in pushed:
+                if tape in self.tapes:
+                    self.tapes.remove(tape)
+
+    run_AsyncWith = run_With
+
+    def run_Try(self, node: Any) -> str | None:
+        scope = self.scope
+        before = dict(scope.vars)
+        self.frame.branch_depth += 1
+        ended = self.run(node.body)
+        if not ended and node.orelse:
+            ended = self.run(node.orelse)
+        ways = [] if ended else [scope.vars]
+        first = scope.vars
+        for handler in node.handlers:
+            scope.vars = {
+                k: join(before[k], first[k]) if k in before and k in first else (first.get(k) or before[k])
+                for k in {**before, **first}
+            }
+            if handler.name:
+                scope.vars[handler.name] = Value(Kind.OBJECT)
+            if not self.run(handler.body):
+                ways.append(scope.vars)
+        self.frame.branch_depth -= 1
+        scope.vars = self.meet(ways, before, ast.Constant(None), False, NO_LOST, How.PREDICATE) if ways else first
+        final = self.run(node.finalbody)
+        return final or (ended if not ways else None)
+
+    run_TryStar = run_Try

@@ -1,0 +1,239 @@
+"""Lists, tuples, dicts, comprehensions, and what is taken out of them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tapefix.flow.facts import How
+from tapefix.flow.interpreter.expressions import Expressions
+from tapefix.flow.scope import Scope
+from tapefix.flow.values import (
+    MISSING,
+    NUMERIC,
+    UNKNOWN,
+    Api,
+    Array,
+    Bound,
+    ClassObject,
+    Dataset,
+    Function,
+    Instance,
+    Kind,
+    Layer,
+    Mapping,
+    Sequence,
+    Slice,
+    Tape,
+    Value,
+    Var,
+    WeightOf,
+    Weights,
+    flat,
+    join,
+    join_all,
+)
+
+
+class Containers(Expressions):
+    """Evaluates displays, comprehensions and subscripts."""
+
+    def _sequence(self, node: Any, type_: str) -> Value:
+        sequence = Sequence(type_)
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                for item in self.iterate_items(self.eval(element.value)):
+                    sequence.add(item)
+            else:
+                sequence.add(self.eval(element))
+        return Value(Kind.CONTAINER, ref=sequence, node=node)
+
+    def eval_List(self, node: ast.List) -> Value:
+        return self._sequence(node, "list")
+
+    def eval_Tuple(self, node: ast.Tuple) -> Value:
+        return self._sequence(node, "tuple")
+
+    def eval_Set(self, node: ast.Set) -> Value:
+        return self._sequence(node, "set")
+
+    def eval_Dict(self, node: ast.Dict) -> Value:
+        mapping = Mapping()
+        for key, item in zip(node.keys, node.values):
+            value = self.eval(item)
+            if key is None:
+                for ref in value.refs:
+                    if isinstance(ref, Mapping):
+                        mapping.items.update(ref.items)
+                        mapping.rest = ref.rest if mapping.rest is None else mapping.rest
+                continue
+            const = self.eval(key).const
+            if const is MISSING or not isinstance(const, (str, int, float, bool)):
+                mapping.rest = value if mapping.rest is None else join(mapping.rest, value)
+            else:
+                mapping.items[const] = value
+        return Value(Kind.CONTAINER, ref=mapping, node=node)
+
+    def iterate_items(self, value: Value) -> list[Value]:
+        ref = value.ref
+        if isinstance(ref, Sequence) and ref.items is not None:
+            return list(ref.items)
+        return [self.element(value, value.node or self.statement)]
+
+    def _comprehension(self, node: Any, produce: Any) -> None:
+        scope = Scope(self.module, self.scope, "function")
+        frame = self.frame
+        saved, frame.scope = frame.scope, scope
+        try:
+            self._generators(node.generators, produce)
+        finally:
+            frame.scope = saved
+
+    def _generators(self, generators: list[ast.comprehension], produce: Any) -> None:
+        if not generators:
+            produce()
+            return
+        first, rest = generators[0], generators[1:]
+        iterable = self.eval(first.iter)
+        known = iterable.ref.items if isinstance(iterable.ref, Sequence) and iterable.ref.items is not None else None
+        if known is not None and 0 < len(known) <= 6 and not first.ifs:
+            for item in list(known):
+                self.assign(first.target, item)
+                self._generators(rest, produce)
+            return
+        self.assign(first.target, self.element(iterable, first.iter))
+        for test in first.ifs:
+            self.eval(test)
+        self._exact = False
+        self._generators(rest, produce)
+
+    _exact = True
+
+    def _collect(self, node: Any, type_: str) -> Value:
+        sequence = Sequence(type_)
+        saved, self._exact = self._exact, True
+        self._comprehension(node, lambda: sequence.add(self.eval(node.elt)))
+        if not self._exact:
+            sequence.forget()
+        self._exact = saved
+        return Value(Kind.CONTAINER, ref=sequence, node=node)
+
+    def eval_ListComp(self, node: ast.ListComp) -> Value:
+        return self._collect(node, "list")
+
+    def eval_SetComp(self, node: ast.SetComp) -> Value:
+        return self._collect(node, "set")
+
+    def eval_GeneratorExp(self, node: ast.GeneratorExp) -> Value:
+        return self._collect(node, "generator")
+
+    def eval_DictComp(self, node: ast.DictComp) -> Value:
+        mapping = Mapping()
+
+        def produce() -> None:
+            key, value = self.eval(node.key), self.eval(node.value)
+            if isinstance(key.const, (str, int)):
+                mapping.items[key.const] = value
+            else:
+                mapping.rest = value if mapping.rest is None else join(mapping.rest, value)
+
+        self._comprehension(node, produce)
+        return Value(Kind.CONTAINER, ref=mapping, node=node)
+
+    def eval_Slice(self, node: ast.Slice) -> Value:
+        parts = [self.eval(p) for p in (node.lower, node.upper, node.step) if p is not None]
+        return self._index_value(parts)
+
+    @staticmethod
+    def _index_value(parts: list[Value]) -> Value:
+        live = frozenset(d for p in parts for d in p.live)
+        lost = frozenset(x for p in parts for x in p.lost)
+        kinds = Kind.NUMBER
+        for part in parts:
+            kinds |= part.kind
+        return Value(kinds, live, lost)
+
+    def eval_index(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Tuple):
+            return self._index_value([self.eval(e) for e in node.elts])
+        return self.eval(node)
+
+    def eval_Subscript(self, node: ast.Subscript) -> Value:
+        return self.item(self.eval(node.value), self.eval_index(node.slice), node)
+
+    def item(self, owner: Value, index: Value, node: ast.AST) -> Value:
+        if (
+            owner.alts
+            and owner.ref is None
+            and any(isinstance(r, (Sequence, Mapping, Weights, Var, Array)) for r in owner.refs)
+        ):
+            return join_all(self.item(alt, index, node) for alt in owner.alts)
+        ref = owner.ref
+        if isinstance(ref, Sequence):
+            if (
+                isinstance(index.const, int)
+                and ref.items is not None
+                and -len(ref.items) <= index.const < len(ref.items)
+            ):
+                return self.refresh(ref.items[index.const], node)
+            slice_ = getattr(node, "slice", None)
+            if isinstance(slice_, ast.Slice):
+                return Value(Kind.CONTAINER, ref=Sequence(ref.type, None, ref.element()))
+            element = self.refresh(ref.element(), node)
+            return self._selected(element, index, node)
+        if isinstance(ref, Mapping):
+            if index.const is not MISSING and index.const in ref.items:
+                return self.refresh(ref.items[index.const], node)
+            if index.const is not MISSING and ref.rest is not None and isinstance(index.const, (str, int)):
+                return self.refresh(ref.rest, node)
+            return self._selected(self.refresh(ref.element(), node), index, node)
+        if isinstance(ref, Weights):
+            slice_ = getattr(node, "slice", None)
+            return Value(Kind.CONTAINER, ref=ref) if isinstance(slice_, ast.Slice) else self.weight_of(ref, node)
+        if isinstance(ref, Instance):
+            found = ref.cls.find("__getitem__") if ref.cls else None
+            if found is not None and isinstance(found[1].ref, Function):
+                return self.call_function(found[1].ref, [owner, index], {}, node)
+            return UNKNOWN
+        if isinstance(ref, (Layer, Function, Api, ClassObject, Tape, Dataset)) and not owner.kind & NUMERIC:
+            return UNKNOWN
+        kind = owner.kind & (NUMERIC | Kind.UNKNOWN | Kind.SHAPE) or Kind.UNKNOWN
+        value = Value(
+            kind,
+            self.live_in(owner),
+            self.lost_of(owner),
+            node=node,
+            dtype=owner.dtype,
+            near=owner.near,
+            past=owner.past,
+        )
+        if isinstance(ref, (Var, WeightOf)):
+            value.ref = Slice(owner)
+            value.kind = Kind.TENSOR
+        elif isinstance(ref, Array):
+            value.ref = ref
+        elif kind & Kind.VARIABLE:
+            value.kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR
+        return self._selected(value, index, node)
+
+    def _selected(self, value: Value, index: Value, node: ast.AST) -> Value:
+        """What an index made of predictions leaves of them: only the choice."""
+        if not index.tainted and not self.tapes and not index.refs:
+            return value
+        compared = flat(index).dtype == "bool"
+        if index.kind & Kind.UNKNOWN and not index.lost:
+            return value  # a key of something that is not known
+        lost = (
+            self.cut(How.SELECTION, node, [index], "index", weak=True)
+            if not compared
+            else frozenset(x.weakened() for x in self.lost_of(index))
+        )
+        if (
+            lost
+            and any(isinstance(ref, (Layer, Instance, Function, Bound, Api)) for ref in value.refs)
+            and isinstance(node, ast.expr)
+        ):
+            value = self.tagged(value, lost)
+            self.choices.append((value, node))
+            return value
+        return self.tagged(value, lost) if lost else value

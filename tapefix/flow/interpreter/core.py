@@ -1,0 +1,403 @@
+"""State of a run, and what becomes of gradients: the ground on which the other parts stand."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapefix.flow.facts import How, Spot
+from tapefix.flow.scope import ModuleState, Scope
+from tapefix.flow.values import (
+    ANY_TAPE,
+    NO_DEPS,
+    NO_LOST,
+    UNKNOWN,
+    Array,
+    CutSite,
+    Dep,
+    Function,
+    Imported,
+    Instance,
+    Kind,
+    Lost,
+    Mapping,
+    Sequence,
+    Source,
+    Tape,
+    Value,
+    Var,
+    WeightOf,
+    covers,
+    flat,
+    join,
+    parts_of,
+)
+
+BUILTINS = frozenset(dir(builtins))
+
+
+#: ways of losing a gradient whose result is there to choose by
+CHOOSING = frozenset({How.COMPARED, How.ROUNDED, How.INTEGER_CAST, How.INDEX_OF, How.SAMPLED, How.COUNTED})
+
+
+#: what a value may stand for that has a gradient, or has lost one, by itself
+_HOLDING = frozenset({Var, WeightOf, Array, Sequence, Mapping})
+
+
+class BudgetSpent(Exception):
+    """The program is too large to follow further; what was found so far stands."""
+
+
+class Handlers(dict[type, Any]):
+    """How an object handles each type of node: its method `run_If`, `eval_Call`, ..., or None."""
+
+    def __init__(self, owner: object, prefix: str) -> None:
+        super().__init__()
+        self.owner, self.prefix = owner, prefix
+
+    def __missing__(self, node: type) -> Any:
+        method = self[node] = getattr(self.owner, self.prefix + node.__name__, None)
+        return method
+
+
+@dataclass(eq=False)
+class PredicatedReturn:
+    """Returns that a test chose between: their indices in the frame's list of returns."""
+
+    test: ast.expr
+    lost: frozenset[Lost]
+    start: int
+    middle: int
+    end: int
+
+
+@dataclass(eq=False)
+class Jump:
+    """A `continue` or `break` below a test on values: what the loop does after it is chosen by the test."""
+
+    test: ast.expr
+    lost: frozenset[Lost]
+    before: dict[str, Value]
+    leaves: bool
+
+
+@dataclass(eq=False)
+class Frame:
+    function: Function | None
+    scope: Scope
+    graph: bool = False
+    returns: list[Value] = field(default_factory=list)
+    yields: list[Value] = field(default_factory=list)
+    predicated: list[PredicatedReturn] = field(default_factory=list)
+    exits: list[dict[str, Value]] = field(default_factory=list)
+    jumps: list[Jump] = field(default_factory=list)
+    branch_depth: int = 0
+    loop_depth: int = 0
+    self_value: Value | None = None
+    statement: ast.stmt | None = None
+
+
+@dataclass(eq=False)
+class Stopped:
+    """`tape.stop_recording()`."""
+
+    tape: Tape
+
+
+class Core:
+    """State and helpers that every part of the interpreter uses."""
+
+    def __init__(self, budget: int = 120_000) -> None:
+        self.tapes: list[Tape] = []
+        self.frames: list[Frame] = []
+        self.statement: ast.stmt = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
+        self.budget = budget
+        self.sites: dict[tuple[How, int], CutSite] = {}
+        self.seen: dict[ast.AST, Value] = {}
+        self.branch_log: list[list[tuple[Any, Value]]] = []
+        self.named: dict[int, Value] = {}
+        self.evaluators, self.runners = Handlers(self, "eval_"), Handlers(self, "run_")
+        self.attributes, self.callers = Handlers(self, "attribute_of_"), Handlers(self, "call_")
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    @property
+    def scope(self) -> Scope:
+        return self.frames[-1].scope
+
+    @property
+    def module(self) -> ModuleState:
+        return self.frames[-1].scope.module
+
+    def spot(self, node: ast.AST) -> Spot:
+        function = self.frame.function
+        return Spot(self.module.filename, node, function.node if function else None)
+
+    def spend(self) -> None:
+        self.budget -= 1
+        if self.budget < 0:
+            raise BudgetSpent
+
+    def text(self, node: ast.AST) -> str:
+        try:
+            return ast.unparse(node)
+        except Exception:
+            return "?"
+
+    def live_of(self, *values: Value) -> frozenset[Dep]:
+        """The dependencies that survive one more operation under the tapes that record now."""
+        watching = any(tape.watched for tape in self.tapes)
+        carried = [value for value in map(self.whole, values) if value.live]
+        if not carried and not watching:
+            return NO_DEPS
+        found: set[Dep] = set()
+        active = frozenset(self.tapes)
+        for whole in carried:
+            for dep in whole.live:
+                if ANY_TAPE in dep.tapes:
+                    found.add(
+                        Dep(dep.source, active | {ANY_TAPE}, dep.spot, dep.conditional, dep.trail) if active else dep
+                    )
+                elif dep.tapes <= active:
+                    found.add(dep)
+                else:
+                    found.add(Dep(dep.source, dep.tapes & active, dep.spot, dep.conditional, dep.trail))
+        if watching:
+            for tape in self.tapes:
+                for value in values if tape.watched else ():
+                    for part in parts_of(value):
+                        dep_ = tape.watched.get(id(part))
+                        if dep_ is not None:
+                            found.add(Dep(dep_.source, frozenset({tape}), dep_.spot))
+        return frozenset(found)
+
+    def live_in(self, value: Value) -> frozenset[Dep]:
+        """The dependencies of a part: taking it is an operation on a tensor, and none on what may be a container."""
+        return self.whole(value).live if value.kind & Kind.UNKNOWN else self.live_of(value)
+
+    def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
+        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), False, self.trail())})
+
+    def whole(self, value: Value) -> Value:
+        """A value with what its parts depend on, Variables and buffers being read now."""
+        if value.ref is None and not value.alts:
+            return value
+        if not value.alts and type(value.ref) not in _HOLDING:
+            return value
+        merged = flat(value)
+        live, lost = merged.live, merged.lost
+        for part in parts_of(value):
+            for leaf in part.alts or (part,):
+                ref = leaf.ref
+                if isinstance(ref, Var):
+                    if not ref.integer and ref.trainable:
+                        live = live | self.read_source(ref, value.node or self.statement)
+                    lost = lost | ref.stored
+                elif isinstance(ref, WeightOf):
+                    live = live | self.read_source(ref.owner, value.node or self.statement)
+                    lost = lost | getattr(ref.owner, "written", NO_LOST)
+                elif isinstance(ref, Array):
+                    lost = lost | ref.lost
+        if live is merged.live and lost is merged.lost:
+            return merged
+        return merged.with_(live=live, lost=lost)
+
+    def trail(self) -> tuple[tuple[Any, Spot], ...]:
+        return tuple(
+            (f, Spot(f.scope.module.filename, f.statement, f.function.node if f.function else None))
+            for f in self.frames
+            if f.statement is not None
+        )
+
+    def site(self, how: How, node: ast.AST, detail: str = "", **more: Any) -> CutSite:
+        key = (how, id(node))
+        if key not in self.sites:
+            self.sites[key] = CutSite(how, self.spot(node), detail, **more)
+        return self.sites[key]
+
+    def cut(
+        self, how: How, node: ast.AST, values: Iterable[Value], detail: str = "", weak: bool = False, **more: Any
+    ) -> frozenset[Lost]:
+        """What is lost when the values go on from here without their gradient, with what they had lost before."""
+        values = list(values)
+        lost = self.lost_of(*values)
+        live = self.live_of(*values)
+        if not live:
+            return frozenset(x.weakened() for x in lost) if weak else lost
+        site = self.site(how, node, detail, **more)
+        past = frozenset().union(*(v.past for v in values))
+        direct: set[Source] = set()
+        if how in (How.COMPARED, How.INTEGER_CAST, How.ROUNDED, How.CONSTANT):
+            direct = {v.ref for v in values if isinstance(v.ref, Var) and v.ref.trainable}
+        mine = frozenset(Lost(site, dep.source, dep.tapes, weak, dep.source in direct, False, past) for dep in live)
+        return mine | (frozenset(x.weakened() for x in lost) if weak else lost)
+
+    def lost_of(self, *values: Value) -> frozenset[Lost]:
+        found = [lost for value in values if (lost := self.whole(value).lost)]
+        return frozenset().union(*found) if len(found) > 1 else found[0] if found else NO_LOST
+
+    def detached(self, values: list[Value], same: bool = False) -> list[frozenset[Lost]]:
+        """The losses of factors that meet: one that is wholly detached beside one that carries was detached on purpose.
+
+        Not so with `same` (a difference or a quotient) where it was made of the very value that it meets:
+        `x - mean(x)` lacks a part of its gradient.
+        """
+        flats = [self.whole(v) for v in values]
+        carries = [bool(v.live) or any(id(p) in t.watched for t in self.tapes for p in parts_of(v)) for v in flats]
+        result = []
+        for i, value in enumerate(flats):
+            others = any(c for j, c in enumerate(carries) if j != i)
+            if value.lost and others and not carries[i]:
+                near = frozenset().union(*(v.near for j, v in enumerate(values) if j != i)) if same else frozenset()
+                result.append(
+                    frozenset(
+                        x if near & x.past and x.site.how is not How.TO_NUMPY else x.weakened() for x in value.lost
+                    )
+                )
+            else:
+                result.append(value.lost)
+        return result
+
+    def carry(
+        self,
+        node: ast.AST,
+        values: Iterable[Value],
+        kind: int = Kind.TENSOR,
+        dtype: str = "",
+        meet: bool = False,
+        same: bool = False,
+    ) -> Value:
+        """The result of a differentiable operation."""
+        values = list(values)
+        live = self.live_of(*values)
+        lost = frozenset().union(*self.detached(values, same)) if meet else self.lost_of(*values)
+        near, past = self.descent(values)
+        return Value(kind, live, lost, dtype=dtype, node=node, near=near, past=past)
+
+    @staticmethod
+    def descent(values: Iterable[Value]) -> tuple[frozenset[int], frozenset[int]]:
+        """The last named values, and all named values, that something is made of."""
+        near: frozenset[int] = frozenset()
+        past: frozenset[int] = frozenset()
+        for value in values:
+            near, past = near | value.near, past | value.past
+        return near, past
+
+    def christen(self, value: Value) -> None:
+        """A value that carries a gradient gets a name: later values tell that they were made of it."""
+        if (value.live or value.lost) and not value.refs and id(value) not in self.named:
+            self.named[id(value)] = value
+            token = frozenset({len(self.named)})
+            value.near, value.past = token, value.past | token
+
+    def note(self, node: ast.AST, value: Value) -> Value:
+        """Remembers what was seen at a node, over all contexts."""
+        old = self.seen.get(node)
+        if old is None:
+            self.seen[node] = value
+        elif old is not value and not covers(old, value):
+            self.seen[node] = join(old, value)
+        return value
+
+    def log_mutation(self, container: Any, value: Value) -> None:
+        for log in self.branch_log:
+            log.append((container, value))
+
+    @staticmethod
+    def surely_tensor(value: Value) -> bool:
+        """What a known weight has gone into, and may be a tensor, is one."""
+        return bool(value.kind & Kind.TENSOR) and any(not getattr(d.source, "opaque", False) for d in value.live)
+
+    def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
+        """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
+        chosen = any(x.site.how in CHOOSING for x in test.lost)
+        if (test.kind & Kind.UNKNOWN and not chosen and not self.surely_tensor(test)) or bool(
+            test.kind & Kind.CONTAINER
+        ):
+            return False, frozenset(x.weakened() for x in self.lost_of(test))  # it may be a flag; whether it is empty
+        whole = self.whole(test)
+        deps = self.live_of(test)
+        indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED) and how is not How.SELECTION]
+        compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
+        direct = isinstance(test.ref, Var) and test.ref.trainable
+        sources = {(d.source, d.tapes, direct) for d in deps} | {
+            (x.source, x.tapes, x.direct) for x in compared + indexed
+        }
+        lost = frozenset(x.weakened() for x in whole.lost if x not in compared)
+        if sources:
+            site = self.site(how, node, self.text(node)[:60], lost=(node,))
+            lost |= {Lost(site, source, tapes, not straight, straight) for source, tapes, straight in sources}
+        on_data = bool(whole.kind & (Kind.TENSOR | Kind.VARIABLE | Kind.ARRAY)) and not whole.kind & Kind.UNKNOWN
+        return on_data or bool(lost), lost
+
+    def exclusive(self, first: Value, second: Value, node: ast.expr, how: How) -> frozenset[Lost]:
+        """Sources that only one of two branches uses: what is not chosen gets no gradient in eager mode."""
+        a, b = self.live_of(first), self.live_of(second)
+        ours, theirs = ({d.source for d in side if not d.conditional} for side in (a, b))
+        only = {d for d in a if d.source not in theirs} | {d for d in b if d.source not in ours}
+        only = {d for d in only if d.tapes and not d.source.assumed}
+        if not only:
+            return NO_LOST
+        site = self.site(how, node, self.text(node)[:60], lost=(node,))
+        return frozenset(Lost(site, d.source, d.tapes, choice=True) for d in only)
+
+    @staticmethod
+    def conditioned(value: Value, tags: frozenset[Lost]) -> Value:
+        """The value of a choice: sources that only one branch uses are there on a condition."""
+        chosen = {x.source for x in tags if x.choice}
+        live = frozenset(Dep(d.source, d.tapes, d.spot, True, d.trail) if d.source in chosen else d for d in value.live)
+        return value.with_(live=live, lost=value.lost | tags)
+
+    def tagged(self, value: Value, tags: frozenset[Lost]) -> Value:
+        if any(x.choice for x in tags):
+            return self.conditioned(value, tags)
+        return value.with_(lost=value.lost | tags)
+
+    # ---- provided by the other parts
+
+    def run(self, statements: list[ast.stmt]) -> str | None:
+        raise NotImplementedError
+
+    def call_function(
+        self, function: Function, args: list[Value], keywords: dict[str, Value], node: ast.AST, fresh: bool = False
+    ) -> Value:
+        raise NotImplementedError
+
+    # provided by the other parts
+    def eval(self, node: ast.expr) -> Value:
+        raise NotImplementedError
+
+    def find_module(self, name: str, level: int) -> Any:
+        """The document of a module of the repository, unread; None for a library's."""
+        return None
+
+    def imported(self, ref: Imported) -> Value:
+        """Reads the module and gives what was imported from it."""
+        return UNKNOWN
+
+    def misuse(self, node: ast.AST, name: str) -> None:
+        raise NotImplementedError
+
+    def iterate_instance(self, value: Value, instance: Instance, node: ast.AST) -> Value:
+        return UNKNOWN
+
+    def eval_place(self, node: ast.expr) -> Value:
+        """An expression that is about to be written into: not a read of its content."""
+        return self.eval(node)
+
+    def eval_index(self, node: ast.expr) -> Value:
+        return self.eval(node)
+
+    def decorate(self, decorator: ast.expr, value: Value, function: Function) -> Value:
+        raise NotImplementedError
+
+    def combine(self, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
+        raise NotImplementedError
+
+    def iterate_items(self, value: Value) -> list[Value]:
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""What TensorFlow, Keras, NumPy and other libraries do to values."""

@@ -1,0 +1,107 @@
+"""What calls into Python's own libraries, and into others that leave TensorFlow, lead to."""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.flow.facts import How
+from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.interpreter.python_builtins import Builtins
+from tapefix.flow.libraries import operations as ops
+from tapefix.flow.values import (
+    NUMERIC,
+    UNKNOWN,
+    Api,
+    Bound,
+    Distribution,
+    Foreign,
+    Kind,
+    Mapping,
+    Sequence,
+    Value,
+    join,
+    join_all,
+)
+
+
+class PythonLibraries(Builtins):
+    """Calls of library names."""
+
+    def foreign(self, name: str, given: Arguments, node: ast.AST) -> Value:
+        for value in given.all:
+            if value.refs:
+                self.called_back(value, node)
+        lost = self.cut(How.FOREIGN_CALL, node, given.all, name, lost=tuple(getattr(node, "args", ())))
+        return Value(Kind.UNKNOWN, lost=lost, ref=Foreign(name), node=node)
+
+    def call_Foreign(self, value: Value, ref: Foreign, given: Arguments, node: ast.AST) -> Value:
+        return self.foreign(ref.name, given, node).with_(
+            lost=self.cut(How.FOREIGN_CALL, node, given.all, ref.name) | value.lost
+        )
+
+    def call_python_library(self, name: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        if name == "functools.partial" and given.args:
+            return Value(Kind.OBJECT, ref=Bound(given.args[0], tuple(given.args[1:]), given.keywords))
+        if name in ("functools.wraps", "functools.lru_cache", "contextlib.contextmanager", "functools.cache"):
+            return Value(Kind.OBJECT)
+        if name == "functools.reduce" and len(given.args) >= 2:
+            element = self.element(given.args[1], node)
+            start = given.args[2] if len(given.args) > 2 else element
+            return join(start, self.call(given.args[0], Arguments([start, element], {}), node))
+        if name in ("copy.copy", "copy.deepcopy") and given.args:
+            return given.args[0]
+        if name in ("collections.deque", "collections.OrderedDict", "collections.defaultdict", "collections.Counter"):
+            if tail == "deque":
+                return self._as_sequence(given, "list") if given.args else Value(Kind.CONTAINER, ref=Sequence("list"))
+            if tail == "defaultdict" and given.args:
+                return Value(Kind.CONTAINER, ref=Mapping(rest=self.call(given.args[0], Arguments([], {}), node)))
+            return self.builtin_dict(given, node)
+        if name == "collections.namedtuple":
+            return Value(Kind.OBJECT, ref=Api("tapefix.namedtuple"))
+        if name == "tapefix.namedtuple":
+            return Value(Kind.CONTAINER, ref=Sequence("tuple", [*given.args, *given.keywords.values()]))
+        if name == "dataclasses.field":
+            factory = given.keywords.get("default_factory")
+            return (
+                self.call(factory, Arguments([], {}), node)
+                if factory is not None
+                else given.keywords.get("default", UNKNOWN)
+            )
+        if name.startswith("inspect."):
+            return UNKNOWN
+        if name.startswith("itertools."):
+            items = [self.element(v, node) for v in given.args if v.refs or v.kind & NUMERIC]
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all(items) if items else UNKNOWN))
+        if name.startswith(("random.", "secrets.")):
+            if given.args and tail in ("choice", "sample", "choices"):
+                element = self.element(given.args[0], node)
+                return element if tail == "choice" else Value(Kind.CONTAINER, ref=Sequence("list", None, element))
+            return Value(Kind.ARRAY)
+        if name.startswith("operator."):
+            return self.carry(node, given.all, join_all(given.all).kind if given.all else Kind.UNKNOWN)
+        if name in ("json.dump", "json.dumps") and given.args and self.whole(given.args[0]).kind & Kind.TENSOR:
+            self.misuse(node, "json")
+        if name.startswith(("os.", "sys.", "time.", "logging.", "argparse.", "json.", "re.", "pathlib.", "warnings.")):
+            return Value(Kind.NUMBER) if name.startswith(("os.", "time.", "re.")) else Value(Kind.OBJECT | Kind.UNKNOWN)
+        return self.call_unknown(UNKNOWN, given, node)
+
+    def away(
+        self, how: How, node: ast.AST, values: list[Value], detail: str, kind: int = Kind.ARRAY, weak: bool = False
+    ) -> Value:
+        """The result of something outside TensorFlow: a value without a gradient."""
+        lost = self.cut(how, node, values, detail, weak=weak, lost=tuple(getattr(node, "args", ())))
+        return Value(kind, lost=lost, node=node)
+
+    def call_probability(self, tail: str, given: Arguments, node: ast.AST) -> Value:
+        if tail[:1].isupper():
+            parameters = self.whole(Value(Kind.CONTAINER, ref=Sequence("tuple", given.all)))
+            nested = [v.ref for v in given.all if isinstance(v.ref, Distribution)]
+            live = self.live_of(parameters, *[d.parameters for d in nested])
+            lost = self.lost_of(parameters, *[d.parameters for d in nested])
+            fine = tail not in ops.UNREPARAMETERISED and all(d.reparameterised for d in nested)
+            return Value(Kind.OBJECT, ref=Distribution(Value(Kind.TENSOR, live, lost), fine), node=node)
+        return self.call_unknown(UNKNOWN, given, node)
+
+    # provided by the Keras part
+    def call_keras(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        raise NotImplementedError

@@ -1,0 +1,193 @@
+"""TensorFlow functions that are given functions: conditions, loops, maps, compiled and foreign code."""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.flow.facts import How
+from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.libraries.tensorflow import TensorFlow
+from tapefix.flow.values import (
+    NO_LOST,
+    NONE,
+    NUMERIC,
+    UNKNOWN,
+    Api,
+    Bound,
+    Function,
+    Kind,
+    Lost,
+    Mapping,
+    Sequence,
+    Value,
+    join,
+    join_all,
+    same,
+)
+
+
+class TensorFlowControl(TensorFlow):
+    """Control flow in the graph."""
+
+    def tf_cond(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        predicate = given.get(0, "pred") or UNKNOWN
+        branches = [given.get(1, "true_fn"), given.get(2, "false_fn")]
+        results = [
+            self.call(b, Arguments([], {}), node) if b is not None and not b.kind & NUMERIC else b or NONE
+            for b in branches
+        ]
+        return self.chosen(predicate, results, node, exclusive=True)
+
+    def chosen(self, predicate: Value, results: list[Value], node: ast.AST, exclusive: bool) -> Value:
+        assert isinstance(node, ast.expr)
+        on_data, lost = self.predicate(predicate, node, How.PREDICATE_OP)
+        value = join_all(results)
+        if exclusive and on_data and results:
+            for other in results[1:]:
+                lost |= self.exclusive(results[0], other, node, How.PREDICATE_OP)
+        return self.tag_inside(value, lost) if lost else value
+
+    def tf_case(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        pairs = given.get(0, "pred_fn_pairs") or UNKNOWN
+        results, tests = [], []
+        for item in self.iterate_items(pairs):
+            if isinstance(item.ref, Sequence) and item.ref.items and len(item.ref.items) == 2:
+                tests.append(item.ref.items[0])
+                results.append(self.call(item.ref.items[1], Arguments([], {}), node))
+        default = given.get(1, "default")
+        if default is not None:
+            results.append(self.call(default, Arguments([], {}), node))
+        test = join_all([self.whole(t) for t in tests]) if tests else UNKNOWN
+        return self.chosen(test, results or [UNKNOWN], node, exclusive=True)
+
+    def tf_switch_case(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        branches = given.get(1, "branch_fns") or UNKNOWN
+        items = list(branches.ref.items.values()) if isinstance(branches.ref, Mapping) else self.iterate_items(branches)
+        results = []
+        for item in items:
+            function = (
+                item.ref.items[1]
+                if isinstance(item.ref, Sequence) and item.ref.items and len(item.ref.items) == 2
+                else item
+            )
+            results.append(self.call(function, Arguments([], {}), node))
+        default = given.get(2, "default")
+        if default is not None:
+            results.append(self.call(default, Arguments([], {}), node))
+        if len(results) == 1 and isinstance(branches.ref, Sequence) and branches.ref.items is None:
+            results.append(Value(Kind.TENSOR))  # one stands for many: each runs without the others
+        return self.chosen(given.get(0, "branch_index") or UNKNOWN, results or [UNKNOWN], node, exclusive=True)
+
+    def tf_while_loop(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        condition, body, start = given.get(0, "cond"), given.get(1, "body"), given.get(2, "loop_vars") or UNKNOWN
+        items = self.iterate_items(start) if isinstance(start.ref, Sequence) else [start]
+        value = start
+        lost: frozenset[Lost] = NO_LOST
+        for _ in range(2):
+            if condition is not None and isinstance(node, ast.expr):
+                _, stops = self.predicate(self.call(condition, Arguments(items, {}), node), node, How.PREDICATE_LOOP)
+                lost |= stops
+            value = self.call(body, Arguments(items, {}), node) if body is not None else UNKNOWN
+            again = self.iterate_items(value) if isinstance(value.ref, Sequence) else [value]
+            if len(again) != len(items):
+                break
+            joined = [join(a, b) for a, b in zip(items, again)]
+            if all(map(same, items, joined)):
+                break  # another pass would tell nothing new
+            items = joined
+        items = [self.tag_inside(i, lost) for i in items] if lost else items
+        return (
+            Value(Kind.CONTAINER, ref=Sequence("tuple", items)) if isinstance(value.ref, Sequence) else join_all(items)
+        )
+
+    def _mapped(self, given: Arguments, node: ast.AST) -> Value:
+        function, elems = given.get(0, "fn"), given.get(1, "elems")
+        if function is None or elems is None:
+            return self.call_unknown(UNKNOWN, given, node)
+        if isinstance(elems.ref, Sequence) and elems.ref.items is not None:
+            element = Value(Kind.CONTAINER, ref=Sequence("tuple", [self.element(v, node) for v in elems.ref.items]))
+        else:
+            element = self.element(elems, node)
+        result = self.call(function, Arguments([element], {}), node)
+        return self.slot_kind(result)
+
+    @staticmethod
+    def slot_kind(value: Value) -> Value:
+        return value.with_(kind=Kind.TENSOR | (value.kind & Kind.CONTAINER)) if not value.refs else value
+
+    def tf_map_fn(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        return self._mapped(given, node)
+
+    tf_vectorized_map = tf_map_fn
+
+    def tf_scan(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        function, elems, start = given.get(0, "fn"), given.get(1, "elems"), given.get(2, "initializer")
+        if function is None or elems is None:
+            return UNKNOWN
+        element = self.element(elems, node)
+        state = start or element
+        for _ in range(2):
+            state = join(state, self.call(function, Arguments([state, element], {}), node))
+        return state
+
+    tf_foldl = tf_scan
+
+    tf_foldr = tf_scan
+
+    def tf_function(self, path: str, given: Arguments, node: ast.AST) -> Value | None:
+        if path != "function":
+            return None
+        if given.args:
+            function = given.args[0].ref.function.ref if isinstance(given.args[0].ref, Bound) else given.args[0].ref
+            if isinstance(function, Function):
+                function.graph = True
+            return given.args[0]
+        return Value(Kind.OBJECT, ref=Bound(Value(Kind.OBJECT, ref=Api("tensorflow.function")), (), given.keywords))
+
+    def tf_recompute_grad(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        return given.args[0] if given.args else UNKNOWN
+
+    def tf_custom_gradient(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        value = given.args[0] if given.args else UNKNOWN
+        if isinstance(value.ref, Function):
+            value.ref.kind = "custom_gradient"
+        return value
+
+    def tf_py_function(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        return self.python_function(given, node, "py_function", stays=True)
+
+    def tf_numpy_function(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        return self.python_function(given, node, "numpy_function", stays=False)
+
+    tf_py_func = tf_numpy_function
+
+    def python_function(self, given: Arguments, node: ast.AST, name: str, stays: bool) -> Value:
+        function, inputs = given.get(0, "func"), given.get(1, "inp")
+        items = self.iterate_items(inputs) if inputs is not None else []
+        passed = items if stays else [v.with_(kind=Kind.ARRAY, live=frozenset(), lost=NO_LOST, ref=None) for v in items]
+        result = self.call(function, Arguments(passed, {}), node) if function is not None else UNKNOWN
+        inner = self.whole(result)
+        if stays and not inner.lost and not (self.live_of(*items) and not inner.live):
+            return self.carry(node, [result])
+        reach = [*items, Value(Kind.TENSOR, inner.live)]
+        lost = self.cut(How.PY_FUNCTION, node, reach, name) | frozenset(
+            Lost(self.site(How.PY_FUNCTION, node, name), x.source, x.tapes, x.weak) for x in inner.lost
+        )
+        outputs = given.get(2, "Tout")
+        one = Value(Kind.TENSOR, lost=lost, node=node)
+        if isinstance(outputs.ref if outputs else None, Sequence):
+            return Value(Kind.CONTAINER, ref=Sequence("list", [one for _ in (outputs.ref.items or [one])]), node=node)  # type: ignore[union-attr]
+        return one
+
+    def tf_group(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        return NONE
+
+    def tf_control_dependencies(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        return UNKNOWN
+
+    def tf_map_structure(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        if len(given.args) < 2:
+            return UNKNOWN
+        function, *structures = given.args
+        result = self.call(function, Arguments([self.element(s, node) if s.refs else s for s in structures], {}), node)
+        return Value(Kind.CONTAINER, ref=Sequence("list", None, result)) if structures[0].refs else result
