@@ -32,10 +32,9 @@ class Events:
                 return user + path[len(known) :]
         return path
 
-    def emit(self, event: str, plain: Optional[Mapping[str, Any]] = None, **fields: Any) -> None:
-        """Writes one event. A `file` field is shown as the user's path; `plain` is JSON as it is and names no file."""
-        told = self._clean(dict(event=event, **fields))
-        line = json.dumps({**told, **plain} if plain else told) + "\n"
+    def emit(self, event: str, **fields: Any) -> None:
+        """Writes one event. A `file` field is shown as the user's path."""
+        line = json.dumps(self._clean(dict(event=event, **fields))) + "\n"
         with self._lock:
             self.counts[event] = self.counts.get(event, 0) + 1
             if self._fd is None:

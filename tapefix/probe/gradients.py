@@ -6,9 +6,11 @@ measure its first runs; a call whose graph never runs is told at the end, withou
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 from types import FrameType
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import naming, tensors
 from .events import Events
@@ -18,14 +20,18 @@ from .stop import Stopper
 
 Place = Tuple[str, int]
 _MINIMIZE = {"minimize", "_compute_gradients", "compute_gradients", "get_gradients"}
+_AT_ONCE = 3  # runs of a graph after which what it has measured is read every time
+_PACE = 8  # later it is read after so many; it keeps twice as many
 _FIT = {"fit", "train_on_batch", "fit_generator"}
 
 
 class Call:
     """One gradient call, or one place in a graph that makes it each time it runs."""
 
-    def __init__(self, place: Place, kind: str, graph: bool, variables: List[Dict[str, Any]]) -> None:
-        self.place, self.kind, self.graph = place, kind, graph
+    def __init__(
+        self, place: Place, kind: str, graph: bool, names: List[naming.Name], variables: List[Dict[str, Any]]
+    ) -> None:
+        self.place, self.kind, self.graph, self.names = place, kind, graph, names
         self.variables = variables
         self.present = [i for i, variable in enumerate(variables) if variable["status"] != "none"]
         self.told = False
@@ -35,6 +41,19 @@ class Call:
     def missing(self) -> List[int]:
         """The positions of the sources whose gradient is None."""
         return [i for i, variable in enumerate(self.variables) if variable["status"] == "none"]
+
+
+class _Told(NamedTuple):
+    """What was told last of a place: calls that came to the same need not be told in full."""
+
+    number: str
+    names: List[naming.Name]
+    present: List[int]
+    statuses: List[str]
+
+
+def _status(norm: float) -> str:
+    return ("ok" if norm else "zero") if math.isfinite(norm) else "nonfinite"
 
 
 class Recorder:
@@ -55,9 +74,12 @@ class Recorder:
         self.calls: Dict[Place, int] = {}
         self.traced: List[Call] = []
         self._running: List[Call] = []  # in graphs that may run again
+        self._unread, self._pace = 0, 1
         self.listeners: List[Callable[[Any, Any, Sequence[Any], Call], None]] = []
         self._inside = 0
         self._unapplied = 0  # gradient calls whose result no optimizer has been given yet
+        self._last: Dict[Place, _Told] = {}
+        self._numbers = itertools.count(1)
         self._names: Dict[Tuple[Place, Tuple[int, ...]], List[naming.Name]] = {}
 
     # ------------------------------------------------------------------ hooks
@@ -187,7 +209,7 @@ class Recorder:
                     "norm": None,
                 }
             )
-        return Call(place, kind, graph, variables)
+        return Call(place, kind, graph, names, variables)
 
     def _values(self, call: Call, target: List[Any], result: List[Any]) -> None:
         present = [gradient for gradient in result if gradient is not None]
@@ -202,10 +224,18 @@ class Recorder:
         except Exception as failure:
             self.events.emit("note", message=f"values in the graph are not recorded: {failure!r}")
 
+    def ran(self) -> None:
+        """A graph has run: what it has measured is read, of its first runs each time."""
+        if self._running:
+            self._unread += 1
+            if self._unread >= self._pace:
+                self.collect()
+
     def collect(self) -> None:
         """Tells what graphs have measured since the last time. Never raises."""
         if not self._running:
             return
+        self._unread = 0
         running, self._running = self._running, []
         for call in running:
             assert call.measured is not None
@@ -220,27 +250,35 @@ class Recorder:
                     self._judge(call, loss, norms)
             if not call.measured.done:
                 self._running.append(call)
+        fresh = any(call.measured is not None and call.measured.seen < _AT_ONCE for call in self._running)
+        self._pace = 1 if fresh else _PACE
 
     def _judge(self, call: Call, loss: Optional[float], norms: List[float]) -> None:
-        variables = call.variables = [dict(variable) for variable in call.variables]
-        for index, norm in zip(call.present, norms):
-            finite = math.isfinite(norm)
-            status = ("ok" if norm else "zero") if finite else "nonfinite"
-            variables[index].update(status=status, norm=norm if finite else None)
         call.told = True
-        self._emit(call, loss, variables)
+        statuses = [_status(norm) for norm in norms]
+        variables = call.variables = [dict(variable) for variable in call.variables]
+        for index, norm, status in zip(call.present, norms, statuses):
+            variables[index].update(status=status, norm=None if status == "nonfinite" else norm)
+        last = self._last.get(call.place)
+        if last is not None and (last.names, last.present, last.statuses) == (call.names, call.present, statuses):
+            self.events.emit("again", of=last.number, loss=loss)  # a tenth of the event, and of the time it takes
+            return
+        self._last[call.place] = _Told(self._emit(call, loss, variables), call.names, call.present, statuses)
 
-    def _emit(self, call: Call, loss: Optional[float], variables: List[Dict[str, Any]]) -> None:
+    def _emit(self, call: Call, loss: Optional[float], variables: List[Dict[str, Any]]) -> str:
+        number = f"{os.getpid()}.{next(self._numbers)}"
         self.events.emit(
             "gradient",
             file=call.place[0],
             line=call.place[1],
+            number=number,
             call=self.calls.get(call.place, 1),
             kind=call.kind,
             graph=call.graph,
             loss=loss,
-            plain={"variables": variables},
+            variables=variables,
         )
+        return number
 
     def finish(self) -> None:
         """Tells what graphs have measured last, and the calls of graphs that never ran."""

@@ -67,7 +67,7 @@ def _hook_function(function: Any, recorder: Recorder, stopper: Stopper) -> None:
         try:
             return call(self, *args, **kwargs)
         finally:
-            recorder.collect()
+            recorder.ran()
 
     function.__init__, function.__call__ = without_xla, checked_call
 

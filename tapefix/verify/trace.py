@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -73,6 +74,8 @@ class Trace:
     keras: str = ""
     processes: int = 0
     calls: list[SeenCall] = field(default_factory=list)
+    #: calls by the number that the probe gave them
+    numbered: dict[str, SeenCall] = field(default_factory=dict)
     causes: list[SeenCause] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     numeric: list[Mapping[str, Any]] = field(default_factory=list)
@@ -106,7 +109,13 @@ def _take(trace: Trace, event: Mapping[str, Any]) -> None:
     kind = event.get("event")
     try:
         if kind == "gradient":
-            trace.calls.append(_call(event))
+            call = _call(event)
+            trace.calls.append(call)
+            trace.numbered[str(event.get("number"))] = call
+        elif kind == "again":  # the same sources came to the same
+            loss = event.get("loss")
+            earlier = trace.numbered[str(event["of"])]
+            trace.calls.append(dataclasses.replace(earlier, loss=None if loss is None else float(loss)))
         elif kind == "cause":
             trace.causes.append(_cause(event))
         elif kind == "error" and trace.error is None:
