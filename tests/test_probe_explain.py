@@ -381,3 +381,39 @@ def test_a_trained_variable_gets_its_start_from_data_but_is_cut_from_its_own_val
     story.op(15, "AddV2", ["sum", "y"], "loss")
     reasons = story.ask(story.variable("first", "ok"), story.variable("second", "ok"))
     assert lines(reasons, partial=True) == partial
+
+
+# ---------------------------------------------------------------------- before the tape
+def kept(number):
+    """`w` is read in line 30 before the tape; a number is kept in 31, or the tensor itself."""
+    story = Story()
+    story.read(30, "w", "score", tapes=())
+    if number:
+        event = story.event(31, "__float__", ())
+        story.graph.edges.append(g.Edge(story.node("score"), story.node("number"), g.EXPORT, event))
+        story.link(50, g.ENTER, "number", "again")
+    story.op(51, "Square", ["again" if number else "score"], "loss")
+    return story
+
+
+@pytest.mark.parametrize(("number", "reasons"), [(True, [("stored", 31)]), (False, [("outside", 30)])])
+def test_a_number_kept_before_the_tape_is_cut_where_it_is_taken_a_tensor_where_it_is_made(number, reasons):
+    story = kept(number)
+    assert lines(story.ask(story.variable("w"))) == reasons
+
+
+def test_a_number_that_was_kept_beside_a_whole_way_is_a_cut_where_check_has_a_finding():
+    story = kept(True)
+    story.read(52, "w", "x")
+    story.op(53, "AddV2", ["x", "loss"], "sum")
+    source = story.variable("w", "ok")
+    assert lines(story.ask(source, goal="sum"), partial=True) == []
+    assert lines(story.ask(source, goal="sum", suspected=(31,)), partial=True) == [("stored", 31)]
+
+
+def test_weights_that_nothing_uses_are_told_where_they_were_made():
+    story = Story()
+    story.read(11, "other", "loss")
+    source = story.variable("w")
+    story.graph.made_at[source.variable] = story.event(5, "VariableMade", ())
+    assert lines(story.ask(source)) == [("unread", 99), ("unused", 5)]

@@ -1,5 +1,7 @@
 """The verdict is the first that holds, in the order of the contract, and so is the exit status."""
 
+import dataclasses
+
 import pytest
 
 from tapefix.verify.judge import judge
@@ -96,6 +98,13 @@ def test_a_cause_goes_to_the_variables_it_names_at_its_gradient_call():
     first, second = found.gradients
     assert [v.cause and v.cause.line for v in first.variables] == [5, None]
     assert [v.cause and v.cause.line for v in second.variables] == [7]
+
+
+@pytest.mark.parametrize(("graph", "verdict", "listed"), [(True, "ok", 0), (False, "partial", 1)])
+def test_a_float_in_a_graph_is_a_cast_and_no_partial_cut(graph, verdict, listed):
+    seen = dataclasses.replace(cause(names=["a/kernel"], partial=True), how="python-number")
+    found = judged(trace(dataclasses.replace(call("ok"), graph=graph)), [seen])
+    assert (found.verdict, len(found.causes)) == (Verdict(verdict), listed)
 
 
 def test_each_cause_is_listed_once_and_the_sure_ones_come_first():

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -377,6 +378,25 @@ def test_a_static_finding_at_the_cause_names_the_repair(check, tmp_path):
     assert asked == [tmp_path / "train.py"]
     assert [(c.code, c.repair) for c in report.causes] == [("TAP201", "safe")]
     assert "= fix: tapefix apply --verify --select TAP201 train.py" in render(report, tmp_path)
+
+
+def test_what_the_trace_has_lost_is_guessed_from_the_findings(check, tmp_path):
+    through_a_file = """
+    import numpy as np
+
+    def forward():
+        np.save("code.npy", encoder(x))
+        return decoder(np.load("code.npy"))
+
+    """
+    text = WHOLE.replace("\n\ndef step", textwrap.dedent(through_a_file) + "\ndef step")
+    text = text.replace("decoder(encoder(x))", "forward()")
+    line = 1 + text.splitlines().index("import sys")
+    finding = StaticFinding("TAP208", str(tmp_path / "train.py"), line, line)
+    report = check(text + "step()\n", find=lambda files: [finding])
+    assert report.verdict is Verdict.NONE
+    assert ("TAP208", line, False) in [(c.code, c.line, c.sure) for c in report.causes]
+    assert len(report.causes) <= 4
 
 
 def test_a_check_that_fails_costs_neither_the_verdict_nor_the_causes(check):

@@ -91,7 +91,9 @@ def verdict(reason: g.Reason) -> Verdict:
         "outside": _outside,
         "decides": _decides,
         "undecided": _decides,
+        "stored": _stored,
         "unread": _unread,
+        "unused": _unused,
         "dead-end": _dead_end,
         g.WRITE: _written,
         g.STATE: _written,
@@ -153,6 +155,15 @@ def _outside(reason: g.Reason, text: str) -> Verdict:
     return Verdict("TAP502", "outside-tape", "this runs before or outside the tape, which therefore does not record it")
 
 
+def _stored(reason: g.Reason, text: str) -> Verdict:
+    shown = _exported(reason, text)
+    if shown.code not in ("TAP201", "TAP203"):
+        return shown
+    return Verdict(
+        "TAP209", shown.how, "the value is kept as a number here, before the tape that wants its gradient"
+    )
+
+
 def _decides(reason: g.Reason, text: str) -> Verdict:
     name = _last(reason.via)
     if name in ("cond", "case", "switch_case", "switch"):
@@ -176,6 +187,10 @@ def _unread(reason: g.Reason, text: str) -> Verdict:
     return Verdict(
         "TAP602", "wrong-sources", "the target does not depend on these sources: they were not used under the tape"
     )
+
+
+def _unused(reason: g.Reason, text: str) -> Verdict:
+    return Verdict("TAP606", "unused", "these weights are made here and nothing that leads to the target uses them")
 
 
 def _dead_end(reason: g.Reason, text: str) -> Verdict:
@@ -237,7 +252,7 @@ def _by_door(op: str) -> str:
 
 def _operation(reason: g.Reason, text: str) -> Verdict:
     op, name = reason.op, _last(reason.via)
-    if _LEAVING.get(name, ("",))[0] == "TAP204":
+    if _LEAVING.get(name, ("",))[0] in ("TAP204", "TAP205"):
         return _exported(reason, text)
     if name in ("numpy_function", "py_function", "py_func"):
         return Verdict("TAP206", "py-function", f"tf.{name} leaves TensorFlow: the gradient is lost")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
+from .before import reads_outside, stored
 from .graph import ENTER, OP, PYTHON, READ, STATE, Edge, Event, Graph, Question, Reason, Source, Test
 from .partial import terms
 from .paths import Paths
-from .suspected import suspected_cuts
+from .suspected import ZEROING, suspected_cuts
 
 Place = Tuple[str, int]
-_ZEROING = frozenset(["Sign"])
 
 
 def explain(graph: Graph, question: Question) -> List[Reason]:
@@ -65,7 +65,15 @@ def _missing(paths: Paths, index: int, source: Source) -> List[Reason]:
         reasons = rule(paths, index, source, reached)
         if reasons:
             return reasons
-    return [_reason("unread", question.asked, index, question)]
+    return [_reason("unread", question.asked, index, question), *_never_used(paths, index, source)]
+
+
+def _never_used(paths: Paths, index: int, source: Source) -> List[Reason]:
+    """Where the weights were made that nothing under the tape has used."""
+    if source.variable is None or paths.starts(source):
+        return []
+    made = paths.graph.made_at.get(source.variable)
+    return [_reason("unused", made, index, paths.question)] if made is not None and made.place else []
 
 
 def _unwatched(paths: Paths, index: int, source: Source) -> Reason:
@@ -131,16 +139,15 @@ def _comes_back(paths: Paths, edge: Edge) -> Optional[Place]:
 def _outside(paths: Paths, index: int, source: Source, reached: Set[int]) -> List[Reason]:
     """The source was read under no tape, or another one, and that value reaches the target."""
     question = paths.question
-    if source.variable is None:
-        return []
-    outside = [
-        edge
-        for edge in paths.reads[source.variable]
-        if question.tape not in edge.event.tapes and edge.dst in paths.by_value
-    ]
     opener = {frame.ident for frame in question.opened.stack}
     places: Dict[Place, Reason] = {}
-    for edge in outside:
+    for edge in reads_outside(paths, source):
+        left = stored(paths, edge)
+        for export in left:
+            reason = _reason("stored", export.event, index, question)
+            places[reason.place] = reason._replace(back=_comes_back(paths, export))
+        if left:
+            continue
         near = next(((f.filename, f.line) for f in edge.event.stack if f.ident in opener), None)
         reason = _reason("outside", edge.event, index, question, near)
         places[reason.place] = reason._replace(back=question.opened.place)
@@ -218,11 +225,11 @@ def _dead_ends(paths: Paths, index: int, source: Source, reached: Set[int]) -> L
 def _zeroed(paths: Paths, index: int, source: Source) -> List[Reason]:
     """Every way to the target goes through an operation whose gradient is zero everywhere."""
     starts = paths.starts(source)
-    free = paths.downstream(starts, lambda e: paths.taped(e) and e.event.op not in _ZEROING)
+    free = paths.downstream(starts, lambda e: paths.taped(e) and e.event.op not in ZEROING)
     if any(goal in free for goal in paths.question.goals):
         return []
     blocked = [
-        e for node in free for e in paths.forward.get(node, ()) if e.event.op in _ZEROING and e.dst in paths.useful
+        e for node in free for e in paths.forward.get(node, ()) if e.event.op in ZEROING and e.dst in paths.useful
     ]
     return [_reason("zero", edge.event, index, paths.question) for edge in blocked]
 

@@ -64,6 +64,7 @@ class Graph:
     born: Dict[int, Event] = field(default_factory=dict)  # where a tensor was made
     tests: List[Test] = field(default_factory=list)
     made: List[Event] = field(default_factory=list)  # layers, models and Variables made under a tape
+    made_at: Dict[int, Event] = field(default_factory=dict)  # Variable -> where it got its first value
 
 
 class Source(NamedTuple):
@@ -94,8 +95,8 @@ class Question(NamedTuple):
 class Reason(NamedTuple):
     """Why sources have no gradient, or only part of it."""
 
-    kind: str  # an edge's kind, or one of: untrainable integer unwatched late outside after decides undecided unread
-    # dead-end zero
+    kind: str  # an edge's kind, or one of: untrainable integer unwatched late outside stored after decides undecided
+    # unread unused dead-end zero
     op: str
     place: Tuple[str, int]
     sources: Tuple[int, ...]

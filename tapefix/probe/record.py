@@ -15,6 +15,7 @@ _CALLS = frozenset(  # functions as operations: their gradient is not asked for,
     "PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase EagerPyFunc "
     "XlaLaunch SymbolicGradient RemoteCall".split()
 )
+_UNRECORDED = "tensorflow.constant"  # reshapes and fills behind the tape's back
 _EDGE_LIMIT = 600_000  # edges kept when no tape is open; a training loop without end must not fill the memory
 _PENDING = 64  # variables touched since the last operation
 
@@ -107,7 +108,8 @@ class Trace:
         if op == "EagerPyFunc" and self.inlined is not None:
             self._inline(inputs, outputs, event)
             inputs = ()
-        carries = self._carrying(op, attrs, inputs, outputs) if self.tapes and inputs else frozenset()
+        unseen = event.via == _UNRECORDED
+        carries = self._carrying(op, attrs, inputs, outputs) if self.tapes and inputs and not unseen else frozenset()
         for out in outputs:
             self._known.add(out._id)
             self.graph.born.setdefault(out._id, event)
@@ -120,6 +122,12 @@ class Trace:
 
     def _resource(self, op: str, handle: int, inputs: Sequence[Any], outputs: Sequence[Any], event: g.Event) -> None:
         writes = op.startswith("Assign") or (op.startswith("Resource") and "Gather" not in op) or not outputs
+        if "Dataset" in op:  # what a dataset's function captures is read there, and never differentiated
+            taken = self.node()
+            self.edge(self.version(handle), taken, g.READ, event)
+            for out in outputs:
+                self.edge(taken, out._id, g.OP, event)
+            return
         if not writes:
             for out in outputs:
                 self.edge(self.version(handle), out._id, g.READ, event)
@@ -127,6 +135,7 @@ class Trace:
         fresh = handle not in self._versions
         if fresh and op == "AssignVariableOp":
             event = event._replace(op="VariableMade")
+            self.graph.made_at[handle] = event
         before = self.version(handle)
         after = self._new_version(handle)
         if op != "AssignVariableOp":
@@ -278,7 +287,7 @@ class Trace:
     def forget(self) -> None:
         """Drops what is known when it has grown too large and no tape is open."""
         if len(self.graph.edges) > _EDGE_LIMIT and not self.tapes:
-            self.graph = g.Graph(variable=self.graph.variable)
+            self.graph = g.Graph(variable=self.graph.variable, made_at=self.graph.made_at)
             self.exports = []
 
 

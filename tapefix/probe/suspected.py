@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import List, Optional, Set, Tuple
 
-from .graph import EXPORT, OP, PYTHON, READ, STATE, Edge, Event, Source
+from .before import reads_outside, stored
+from .graph import EXPORT, OP, PYTHON, STATE, Edge, Event, Source
 from .paths import Paths
 
 Place = Tuple[str, int]
+ZEROING = frozenset(["Sign"])  # their gradient is there, and zero
 
 
 def suspected_cuts(paths: Paths, source: Source) -> List[Tuple[str, Event, Place]]:
@@ -29,7 +31,8 @@ def _lost(paths: Paths, reached: Set[int]) -> List[Tuple[str, Event, Place]]:
     """Edges out of what the gradient reaches, and on through what has no gradient, as far as a finding."""
     found: List[Tuple[str, Event, Place]] = []
     seen = set(reached)
-    leaving = (edge for node in reached for edge in paths.forward.get(node, ()) if not paths.taped(edge))
+    onward = (edge for node in reached for edge in paths.forward.get(node, ()))
+    leaving = (edge for edge in onward if edge.event.op in ZEROING or not paths.taped(edge))
     todo = [edge for edge in leaving if _leads(paths, edge)]
     while todo:
         edge = todo.pop()
@@ -63,14 +66,13 @@ def _decided(paths: Paths, starts: Set[int]) -> List[Tuple[str, Event, Place]]:
 
 def _read_outside(paths: Paths, source: Source) -> List[Tuple[str, Event, Place]]:
     """Values of the source from before the tape; the finding may lie at any of the calls that led there."""
-    if source.variable is None:
-        return []
     found = []
-    for edge in paths.reads[source.variable]:
-        if edge.kind == READ and paths.question.tape not in edge.event.tapes and edge.dst in paths.by_value:
+    for read in reads_outside(paths, source):
+        left = stored(paths, read)
+        for kind, edge in [("outside", read)] if not left else [("stored", export) for export in left]:
             place = _suspected_caller(paths, edge.event)
             if place is not None:
-                found.append(("outside", edge.event, place))
+                found.append((kind, edge.event, place))
     return found
 
 

@@ -14,6 +14,8 @@ from tapefix.verify.trace import SeenCall, SeenCause, SeenVariable, Trace
 
 #: the worst that happened to a source in any of its calls counts, except for zeros: those only where it is all there is
 _RANK = {"none": 3, "nonfinite": 2, "ok": 1, "zero": 0}
+#: what AutoGraph makes casts of, in a graph: only in the eager run that explains does the value leave
+_CASTS = ("python-number",)
 _ALL_KINDS = ("gradient", "jacobian", "minimize", "apply_gradients")
 
 
@@ -42,7 +44,16 @@ def judge(
     verdict = Verdict.TIMEOUT if isinstance(ended.end, TimedOut) else _verdict(gradients, error)
     if verdict is Verdict.NO_GRADIENT_CALL:
         notes += _no_call(record)
-    return Judgement(verdict, error, gradients, tuple(ranked.values()), tuple(notes))
+    return Judgement(verdict, error, gradients, _that_count(causes, ranked, gradients), tuple(notes))
+
+
+def _that_count(
+    causes: Sequence[SeenCause], ranked: dict[tuple[str, int, str], Cause], gradients: Sequence[Gradient]
+) -> tuple[Cause, ...]:
+    """The causes of what is missing, and of what is partial those that some source has."""
+    missing = {(c.file, c.line, c.code) for c in causes if not c.partial}
+    had = [v.cause for g in gradients for v in g.variables]
+    return tuple(cause for key, cause in ranked.items() if key in missing or cause in had)
 
 
 def _verdict(gradients: Sequence[Gradient], error: Problem | None) -> Verdict:
@@ -173,7 +184,7 @@ def _with_causes(
 
     def cause_of(variable: Variable, partial: bool) -> Cause | None:
         for c in here:
-            if c.partial == partial and _names(c, variable):
+            if c.partial == partial and _names(c, variable) and not (partial and gradient.graph and c.how in _CASTS):
                 return ranked[c.file, c.line, c.code]
         return None
 

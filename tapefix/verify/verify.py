@@ -29,7 +29,9 @@ from tapefix.verify.trace import Trace
 #: the explaining run may take so many times as long as the recording one, and at least so many seconds
 _EXPLAIN_FACTOR, _EXPLAIN_SECONDS = 10.0, 60.0
 #: static findings that are named where the trace has no cause
-_MOST_GUESSES = 3
+_MOST_GUESSES, _MOST_CAUSES = 3, 4
+#: causes that say no more than that the target does not depend on a source
+_LOST_TRACKS = ("TAP602", "TAP606")
 
 
 def verify(
@@ -173,14 +175,21 @@ def _disagreements(judged: Judgement, explained: Observation) -> list[str]:
 
 
 def _guessed(judged: Judgement, findings: Sequence[StaticFinding]) -> Judgement:
-    """Where the trace has no cause for what is missing: the static findings in the files that ran, marked unsure."""
-    if judged.causes or judged.verdict not in (Verdict.NONE, Verdict.ERROR) or not findings:
+    """Where the trace has no cause for what is missing: the static findings in the files that ran, marked unsure.
+
+    That the target does not depend on a source is no cause by itself: the way there may be one that no trace sees,
+    such as a file or another thread.
+    """
+    lost = any(c.code in _LOST_TRACKS for c in judged.causes)
+    if (judged.causes and not lost) or judged.verdict not in (Verdict.NONE, Verdict.ERROR) or not findings:
         return judged
-    causes = tuple(
+    known = {(c.file, c.line) for c in judged.causes}
+    others = [f for f in findings if (f.file, f.line) not in known]
+    guesses = tuple(
         Cause(f.code, f.file, f.line, 1, f.message or "found by check; the trace does not show it", (), False, f.repair)
-        for f in findings[:_MOST_GUESSES]
+        for f in others[: min(_MOST_GUESSES, max(0, _MOST_CAUSES - len(judged.causes)))]
     )
-    return dataclasses.replace(judged, causes=causes)
+    return dataclasses.replace(judged, causes=(*judged.causes, *guesses))
 
 
 def _against(
