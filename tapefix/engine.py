@@ -75,6 +75,7 @@ def check_document(workspace: Workspace, filename: str, tools: Tools) -> Result:
     silenced = _Silenced(workspace)
     reported = [f for f in reading.findings if tools.selection.reports(f, filename) and not silenced(f)]
     findings = tuple(replace(f, outcome=compose(f, reading, workspace, tools)) for f in reported)
+    reading.release()
     return silenced.checked(filename, findings, tools, reading.crashes)
 
 

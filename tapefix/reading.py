@@ -51,6 +51,7 @@ class Reading:
     skipped: str = ""
     crashes: tuple[str, ...] = ()
     mend: Callable[[], tuple[tuple[Misuse, Finding], ...]] = field(default=tuple, repr=False, compare=False)
+    release: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)  # when it is of no more use
 
     @functools.cached_property
     def mends(self) -> tuple[tuple[Misuse, Finding], ...]:
@@ -108,7 +109,7 @@ def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
         return tuple((misuse, repair) for misuse, repair in repairs if repair is not None)
 
     ordered = tuple(sorted(findings.values(), key=order))
-    return Reading(document, ordered, misuses, crashes=tuple(crashes), mend=mend)
+    return Reading(document, ordered, misuses, crashes=tuple(crashes), mend=mend, release=model.release)
 
 
 def _repair(tools: Tools, model: Model, found: FlowMisuse) -> Finding | None:

@@ -30,6 +30,9 @@ class ToyModel:
 
     looked = True
 
+    def release(self) -> None:
+        """It holds nothing that would have to be let go."""
+
     def __init__(self, document: Document, loader: Workspace):
         self.documents = [document]
         for node in ast.walk(document.tree):

@@ -44,6 +44,14 @@ class Analysis(Entries):
             self.misuses[node] = name
             self.misused_spots[node] = self.spot(node)
 
+    def release(self) -> None:
+        """Empties the tables by which everything that was made holds everything else."""
+        for state in self.modules.values():
+            state.scope.vars.clear()
+        for table in vars(self).values():
+            if isinstance(table, (dict, list)):
+                table.clear()
+
     # ---- modules
 
     def find_module(self, name: str, level: int) -> Document | None:
@@ -163,4 +171,5 @@ def understand(
         cut.targets.sort(key=lambda t: _spot_order(t.spot))
     model.misuses = [Misuse(analysis.misused_spots[node], name) for node, name in analysis.misuses.items()]
     model.seen = analysis.seen
+    model.release = analysis.release
     return model

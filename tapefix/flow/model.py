@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tapefix.documents.document import Document
@@ -51,6 +51,8 @@ class Model:
     graph_functions: set[ast.AST] = field(default_factory=set)
     complete: bool = True
     looked: bool = False  # whether it was run at all: what can hold no finding is not
+    release: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Lets go of what was seen. Values, scopes and classes hold each other; without it they wait for the collector."""
 
     def value_of(self, node: ast.AST) -> Value | None:
         """What was seen at an expression, over all contexts; None where it never ran."""

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tapefix.verify.outcome import Cause, Evidence, Gradient, NotProven, NotRun, Report, Variable, Verdict
+from tapefix.report.verify_words import SAID, STATUS, count, full_name, relative_name, remedy, repair, source_line
+from tapefix.verify.outcome import Cause, Evidence, Gradient, NotProven, NotRun, Report, Variable
 
-_SAID = {
-    Verdict.OK: "every gradient is there",
-    Verdict.NONE: "gradients are None",
-    Verdict.PARTIAL: "a gradient is partial: one of its paths is cut",
-    Verdict.NONFINITE: "gradients are not finite",
-    Verdict.ZERO: "gradients are zero",
-    Verdict.ERROR: "the program failed",
-    Verdict.NO_GRADIENT_CALL: "no gradient was asked for",
-    Verdict.TIMEOUT: "not done in time",
-}
-_WORD = {"none": "None", "nonfinite": "not finite", "zero": "zero", "partial": "partial"}
 _NAMED = 6  # variables named in one line; the rest are counted
 
 
@@ -27,7 +17,7 @@ def render(report: Report, folder: Path) -> str:
 
 
 def _lines(report: Report, folder: Path) -> Iterator[str]:
-    yield f"{_shown(report.target, folder)}: {_SAID[report.verdict]}"
+    yield f"{relative_name(report.target, folder)}: {SAID[report.verdict]}"
     for gradient in report.gradients:
         yield from _gradient(gradient, folder)
     if report.error is not None:
@@ -40,26 +30,26 @@ def _lines(report: Report, folder: Path) -> Iterator[str]:
     if report.forward is not None:
         f = report.forward
         said = "unchanged" if f.equal else f"changed by up to {f.max_abs_diff:.3g}"
-        yield f"  forward values {said} ({_count(f.compared, 'loss', 'losses')} compared, tolerance {f.tolerance:g})"
+        yield f"  forward values {said} ({count(f.compared, 'loss', 'losses')} compared, tolerance {f.tolerance:g})"
         for file, line, old, new in f.places:
-            yield f"    {_shown(file, folder)}:{line}: {old:.9g} is now {new:.9g}"
+            yield f"    {relative_name(file, folder)}:{line}: {old:.9g} is now {new:.9g}"
     for n in report.numeric:
         said = "agrees" if n.agrees else "DOES NOT AGREE"
         note = f" ({n.note})" if n.note else ""
-        yield (f"  numeric check {said}: {_shown(n.file, folder)}:{n.line}: by the tape {n.tape:.6g}, "
+        yield (f"  numeric check {said}: {relative_name(n.file, folder)}:{n.line}: by the tape {n.tape:.6g}, "
                f"by differences {n.differences:.6g}{note}")  # fmt: skip
     for note in report.notes:
-        yield f"  note: {_shown(note, folder)}"
-    if report.verdict in (Verdict.NO_GRADIENT_CALL, Verdict.TIMEOUT) or (report.error and not report.causes):
-        yield f"  = do: {_remedy(report)}"
+        yield f"  note: {relative_name(note, folder)}"
+    if remedy(report):
+        yield f"  = do: {remedy(report)}"
     yield f"  {report.python} (from {report.chosen}), TensorFlow {report.tensorflow}, Keras {report.keras or '?'}"
 
 
 def _gradient(gradient: Gradient, folder: Path) -> Iterator[str]:
     """A line for each owner: how many of its gradients are there, and what is wrong."""
-    place = f"{_shown(gradient.file, folder)}:{gradient.line}"
+    place = f"{relative_name(gradient.file, folder)}:{gradient.line}"
     loss = "" if gradient.loss is None else f"   loss {gradient.loss:.6g}"
-    seen = f"   ({place}, {_count(gradient.times, 'call', 'calls')})"
+    seen = f"   ({place}, {count(gradient.times, 'call', 'calls')})"
     owners: dict[str, list[Variable]] = {}
     for variable in gradient.variables:
         owners.setdefault(variable.owner or variable.name, []).append(variable)
@@ -77,7 +67,7 @@ def _bad(variables: list[Variable], owner: str) -> str:
     groups: dict[str, list[str]] = {}
     for v in variables:
         if v.status != "ok":
-            groups.setdefault(_WORD[v.status] + (" in some calls" if "calls" in v.note else ""), []).append(v.name)
+            groups.setdefault(STATUS[v.status] + (" in some calls" if "calls" in v.note else ""), []).append(v.name)
     parts = []
     for word, names in groups.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -88,7 +78,7 @@ def _bad(variables: list[Variable], owner: str) -> str:
 def _problem(report: Report, folder: Path) -> Iterator[str]:
     error = report.error
     assert error is not None
-    where = f"{_shown(error.file, folder)}:{error.line}: " if error.file and error.line else ""
+    where = f"{relative_name(error.file, folder)}:{error.line}: " if error.file and error.line else ""
     first = next(iter(error.message.strip().splitlines()), "")
     later = "then it raises " if report.gradients and error.file else ""
     yield f"  {where}{later}{error.type}: {first[:300]}"
@@ -97,62 +87,20 @@ def _problem(report: Report, folder: Path) -> Iterator[str]:
 def _cause(cause: Cause, report: Report, folder: Path) -> Iterator[str]:
     unsure = "" if cause.sure else "probably: "
     code = f"{cause.code} " if cause.code else ""
-    yield f"{_shown(cause.file, folder)}:{cause.line}:{cause.column} {code}{unsure}{cause.message}"
-    source = _source(cause.file, cause.line)
+    yield f"{relative_name(cause.file, folder)}:{cause.line}:{cause.column} {code}{unsure}{cause.message}"
+    source = source_line(cause.file, cause.line)
     gutter = " " * (len(str(cause.line)) + 1)
     if source:
         yield f"{gutter}|"
         yield f"{cause.line} | {source}"
         yield f"{gutter}|"
     for file, line, message in cause.related:
-        yield f"{gutter}= and: {_shown(file, folder)}:{line}: {message}"
-    lost = list(dict.fromkeys(_full(v) for v in report.variables() if v.cause == cause))
+        yield f"{gutter}= and: {relative_name(file, folder)}:{line}: {message}"
+    lost = list(dict.fromkeys(full_name(v) for v in report.variables() if v.cause == cause))
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         yield f"{gutter}= cuts: {', '.join(lost[:_NAMED])}{more}"
-    yield f"{gutter}= fix: {_repair(cause, folder)}"
-
-
-def _full(variable: Variable) -> str:
-    known = variable.owner and not variable.name.startswith(variable.owner)
-    return f"{variable.owner} {variable.name}" if known else variable.name
-
-
-def _repair(cause: Cause, folder: Path) -> str:
-    name = _shown(cause.file, folder)
-    if cause.repair == "safe":
-        return f"tapefix apply --verify --select {cause.code} {name}"
-    if cause.repair == "unsafe":
-        return f"tapefix apply --verify --unsafe-fixes --select {cause.code} {name}"
-    if cause.code:
-        return f"by hand; what to do: tapefix rule {cause.code}"
-    return "by hand: keep this value a tensor on its way to the loss"
-
-
-def _remedy(report: Report) -> str:
-    if report.verdict is Verdict.TIMEOUT:
-        return "give more time (--timeout), fewer steps (--steps), or a target that trains on less data"
-    if report.verdict is Verdict.NO_GRADIENT_CALL and report.error is None:
-        return "name a target that trains: a script, `package.module:callable`, or a command after `--`"
-    return "make it run by itself first, or name another interpreter (--python)"
-
-
-def _source(file: str, line: int) -> str:
-    try:
-        lines = Path(file).read_text(encoding="utf-8", errors="replace").split("\n")
-        return lines[line - 1].rstrip("\r")
-    except (OSError, IndexError):
-        return ""
-
-
-def _shown(text: str, folder: Path) -> str:
-    """A file name (or a note that begins with one) relative to the folder."""
-    prefix = str(folder).rstrip("/") + "/"
-    return text[len(prefix) :] if text.startswith(prefix) else text
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+    yield f"{gutter}= fix: {repair(cause, folder)}"
 
 
 def before_and_after(before: Report, after: Report) -> list[str]:
@@ -179,7 +127,7 @@ def before_and_after(before: Report, after: Report) -> list[str]:
 def _loss(report: Report, before: Report, after: Report) -> str:
     if not report.gradients:
         error = report.error
-        return f"   does not run: {error.type}" if error else f"   {_SAID[report.verdict]}"
+        return f"   does not run: {error.type}" if error else f"   {SAID[report.verdict]}"
     if report.loss is None:
         return ""
     said = ""
