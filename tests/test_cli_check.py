@@ -199,6 +199,7 @@ def test_a_rule_that_crashes_is_told_and_status_2(tapefix, tmp_path):
     assert ran.status == 2
     assert "TOY901 failed: ZeroDivisionError: by design" in ran.err
     assert "Found 2 problems" in ran.out
+    assert ran.out.rstrip().endswith("; tapefix itself failed 1 time.")
 
 
 def test_standard_input_bears_the_name_it_is_given(tapefix):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tapefix.codemod import Applicability
 from tapefix.engine import Fixed
-from tapefix.report.text import header
+from tapefix.report.text import closing, header
 from tapefix.report.words import count, remedy, shown
 from tapefix.runner import Run
 
@@ -42,7 +42,7 @@ def _by_file(fixed: Fixed) -> dict[str, list[str]]:
 def _closing(fixed: Fixed, run: Run, verb: str) -> str:
     done = count(len(fixed.applied), "problem")
     if not fixed.applied and not run.findings:
-        return f"No problems found in {count(run.checked, 'file')}."
+        return closing(run)
     unsafe = sum(f.fix is not None and f.fix.applicability is Applicability.UNSAFE for f in run.findings)
     left = f"; {len(run.findings)} left" if run.findings else ""
     more = f" ({unsafe} with --unsafe-fixes)" if unsafe else ""

@@ -81,6 +81,8 @@ def _left_out(run: Run) -> str:
         parts.append(f"{count(len(run.skipped), 'file')} skipped")
     if run.failed:
         parts.append(f"{count(len(run.failed), 'file')} not readable")
+    if run.crashes:
+        parts.append(f"tapefix itself failed {count(len(run.crashes), 'time')}")
     return f"; {', '.join(parts)}" if parts else ""
 
 
