@@ -30,6 +30,7 @@ TWO_FIXES = CUT.replace("    loss = tf.reduce_sum(out)", "    loss = tf.reduce_s
         (["verify", "x.py", "--", "pytest"], "tapefix: give a target or a command after `--`, not both"),
         (["verify", "a.b:C", "--input-shape", "four"], "tapefix: --input-shape wants numbers such as 4,10,49"),
         (["verify", "a.b:C", "--timeout", "0"], "tapefix: --timeout wants a number of seconds above 0"),
+        (["verify", "x.py", "--html", "gone/out.html"], "tapefix: --html gone/out.html: there is no such folder"),
         (["apply", "-", "--verify"], "tapefix: standard input goes with --dry-run or alone"),
     ],
 )
@@ -56,7 +57,8 @@ def test_an_interpreter_without_tensorflow_is_told_with_the_remedy(tapefix, tmp_
 @pytest.mark.tensorflow
 def test_verify_names_the_line_and_the_status_says_that_a_gradient_is_missing(tapefix, tmp_path):
     (tmp_path / "train.py").write_text(CUT)
-    ran = tapefix("verify", "train.py", "--output-format", "json")
+    ran = tapefix("verify", "train.py", "--output-format", "json", "--html", "out.html")
+    assert "out[i].assign(w * float(i + 1))" in (tmp_path / "out.html").read_text()
     report = json.loads(ran.out)
     assert ran.status == 1
     assert report["verdict"] == "none"

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from tapefix.config import Config
     from tapefix.reading import Tools
+    from tapefix.verify import Report
     from tapefix.verify.options import Finder, StaticFinding, VerifyOptions
 
 FORMATS = ("text", "json")
@@ -46,6 +47,9 @@ def verify(
     numeric: Annotated[
         bool, typer.Option("--numeric", help="Also compare a directional derivative with differences.")
     ] = False,
+    html: Annotated[
+        str, typer.Option("--html", metavar="FILE", help="Also write a page: each path to the loss, each cut.")
+    ] = "",
 ) -> None:
     """Run a program and report each of its gradients: there, None, zero, not finite, and why."""
     import dataclasses
@@ -58,20 +62,32 @@ def verify(
 
     if output_format not in FORMATS:
         raise TapefixError(f"unknown output format {output_format!r}{nearest(output_format, FORMATS)}: text or json")
+    if html and not Path(html).absolute().parent.is_dir():  # told before the run, which may be long
+        raise TapefixError(f"--html {html}: there is no such folder")
     config = load_config(Path.cwd())
     options = dataclasses.replace(
         options_of(config, load_tools(config)),
         against=against,
         numeric=numeric,
+        explain_against=bool(html),
         input_shapes=tuple(_shape(text) for text in input_shape) if input_shape else None,
         input_dtypes=tuple(input_dtype) if input_dtype else None,
         args=tuple((target or [])[1:]),
     )
     options = with_limits(options, python, steps, timeout)
     report = run(_target(target, context.obj, config), options)
+    if html:
+        _write_page(html, report)
     shown = verify_json.to_json(report) if output_format == "json" else verify_text.render(report, Path.cwd())
     sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
     raise typer.Exit(report.exit_status)
+
+
+def _write_page(file: str, report: Report) -> None:
+    from tapefix.patches.writing import write_files
+    from tapefix.report import verify_html
+
+    write_files({file: verify_html.render(report, Path.cwd()).encode()})
 
 
 def options_of(config: Config, tools: Tools) -> VerifyOptions:

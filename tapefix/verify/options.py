@@ -66,7 +66,8 @@ class VerifyOptions:
     input), `--input-dtype`; `args` are the arguments after the script. `cwd` is the folder the user stands in,
     `environ` the user's environment. `find` gives the static findings of the target's files.
     `forward_may_change` is for unsafe fixes that change values on purpose; `warm` forks from a process that has
-    imported TensorFlow where that is possible; `explain` "never" skips the explaining run.
+    imported TensorFlow where that is possible; `explain` "never" skips the explaining run;
+    `explain_against` explains the version that `against` names, too.
     """
 
     python: str = ""
@@ -82,6 +83,7 @@ class VerifyOptions:
     forward_may_change: bool = False
     warm: bool = True
     explain: str = "auto"
+    explain_against: bool = False
     find: Finder = no_findings
     cwd: Path = field(default_factory=Path.cwd)
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))

@@ -133,6 +133,8 @@ class Report:
     seconds: float = 0.0
     #: the project's files that the run opened, as the user's absolute paths
     loaded: frozenset[str] = field(default=frozenset(), repr=False)
+    #: the report on the version that this one was compared with
+    against: Report | None = field(default=None, repr=False)
 
     @property
     def exit_status(self) -> int:

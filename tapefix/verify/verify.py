@@ -105,10 +105,14 @@ def report_on(
         judged = dataclasses.replace(judged, verdict=Verdict.PARTIAL)  # there, and wrong
     if options.numeric and isinstance(target, Script | Command):
         notes.append("no numeric check: a script cannot be computed again; name a callable or a model (module:name)")
+    other: Report | None = None
     forward: Forward | None = None
     if against:
-        forward, note = _against(runner, project, target, judged, against, options)
-        notes += [note] if note else []
+        other = _other(runner, project, target, against, options)
+        forward = compare(other.gradients, judged.gradients)
+        if forward is None:
+            reason = f"{other.error.type}: {other.error.message}" if other.error else "no loss was recorded"
+            notes.append(f"forward values could not be compared with {against}: {reason}")
     return Report(
         target=str(target),
         python=runner.interpreter.path,
@@ -126,6 +130,7 @@ def report_on(
         output=recorded.ended.output,
         seconds=recorded.ended.seconds,
         loaded=recorded.loaded,
+        against=other,
     )
 
 
@@ -192,27 +197,20 @@ def _guessed(judged: Judgement, findings: Sequence[StaticFinding]) -> Judgement:
     return dataclasses.replace(judged, causes=(*judged.causes, *guesses))
 
 
-def _against(
-    runner: Runner, project: Project, target: Target, judged: Judgement, against: str, options: VerifyOptions
-) -> tuple[Forward | None, str]:
-    """Runs the other version (a file in the script's place, or a Git revision) and compares the losses."""
-    other = options.cwd / against
+def _other(runner: Runner, project: Project, target: Target, against: str, options: VerifyOptions) -> Report:
+    """The report on the other version: a file in the script's place, or a Git revision."""
+    path = options.cwd / against
     overlay: Mapping[Path, bytes | None] | None
-    if other.is_file():
+    if path.is_file():
         if not isinstance(target, Script):
             raise TapefixError(f"--against {against}: a file can stand in for a script only; give a Git revision")
-        overlay = {target.path: other.read_bytes()}
+        overlay = {target.path: path.read_bytes()}
     else:
         overlay = revision(project.root, against)
         if overlay is None:
             raise TapefixError(f"--against {against}: neither a file nor a Git revision of {project.root}")
-    seen = runner.observe(project, target, "record", overlay)
-    before = judge(seen.trace, seen.ended, ())
-    forward = compare(before.gradients, judged.gradients)
-    if forward is None:
-        reason = f"{before.error.type}: {before.error.message}" if before.error else "no loss was recorded"
-        return None, f"forward values could not be compared with {against}: {reason}"
-    return forward, ""
+    explain = options.explain if options.explain_against else "never"
+    return report_on(runner, project, target, dataclasses.replace(options, numeric=False, explain=explain), overlay)
 
 
 def _isolation(recorded: Observation, runner: Runner) -> str:
