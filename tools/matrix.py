@@ -50,12 +50,12 @@ class Row:
 
 
 ROWS = (
-    Row("2.3", "3.8", ("tensorflow==2.3.0", "protobuf<3.21")),
-    Row("2.8", "3.10", ("tensorflow==2.8.*", "protobuf<3.20", "numpy<2")),
-    Row("2.15", "3.11", ("tensorflow==2.15.*",)),
-    Row("2.21", "3.11", ("tensorflow==2.21.*",)),
-    Row("2.21-py313", "3.13", ("tensorflow==2.21.*",)),
-    Row("tf-keras", "3.13", ("tensorflow==2.21.*", "tf-keras==2.21.*"), {"TF_USE_LEGACY_KERAS": "1"}),
+    Row("2.3", "3.8", ("tensorflow==2.3.0", "protobuf<3.21", "scipy")),
+    Row("2.8", "3.10", ("tensorflow==2.8.*", "protobuf<3.20", "numpy<2", "scipy")),
+    Row("2.15", "3.11", ("tensorflow==2.15.*", "scipy")),
+    Row("2.21", "3.11", ("tensorflow==2.21.*", "scipy")),
+    Row("2.21-py313", "3.13", ("tensorflow==2.21.*", "scipy")),
+    Row("tf-keras", "3.13", ("tensorflow==2.21.*", "tf-keras==2.21.*", "scipy"), {"TF_USE_LEGACY_KERAS": "1"}),
 )
 
 

@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_CONVERTED = "__autograph_generated_file"  # AutoGraph's temporary modules
+_CONVERTED = "__autograph_generated_file"  # AutoGraph's temporary modules; in TensorFlow 2.3 they have no telling name
 _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 
@@ -88,7 +88,7 @@ class UserCode:
         walk = frame
         while walk is not None:
             name = walk.f_code.co_filename
-            if _CONVERTED in name:
+            if _CONVERTED in name or "ag__" in walk.f_code.co_freevars:
                 return self._converted_place() or self._outer_place(walk)
             if self.owns(name):
                 return name, walk.f_lineno
