@@ -95,6 +95,8 @@ class CutSite:
     variable: Source | None = None  # the Variable that was written
     lost: tuple[ast.expr, ...] = ()
     followers: list[Spot] = field(default_factory=list)
+    #: writes: what held each time (see `Core.holding`)
+    holding: dict[Any, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,5 +216,6 @@ class Assignments(Core):
         detail = self.text(place) if carries else ""
         lost = self.cut(How.ARRAY_WRITE, node, [value], detail, buffer=array.buffer)
         if lost:
+            self.stores += not lost <= array.lost
             array.lost = array.lost | lost
             self.log_mutation(array, value)

@@ -221,11 +221,11 @@ class Attributes(Containers):
 
     def attribute_of_value(self, owner: Value, name: str, node: ast.AST) -> Value:
         if name in SHAPE_ATTRIBUTES:
-            if name == "size" and owner.kind == Kind.TENSOR:
+            if name == "size" and owner.kind in (Kind.TENSOR, Kind.TENSOR | Kind.ARRAY):
                 self.misuse(node, name)
             return Value(Kind.SHAPE, node=node, dtype=owner.dtype if name == "dtype" else "")
         if name in ("T", "real", "imag", "flat", "values"):
-            if name in ("T", "real", "imag") and owner.kind == Kind.TENSOR:
+            if name in ("T", "real", "imag") and owner.kind in (Kind.TENSOR, Kind.TENSOR | Kind.ARRAY):
                 self.misuse(node, name)
             kind = owner.kind & (NUMERIC | Kind.UNKNOWN) or Kind.UNKNOWN
             return Value(

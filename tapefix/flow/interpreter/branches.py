@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from tapefix.flow.facts import How
@@ -46,7 +47,9 @@ class Branches(Assignments):
     def run_If(self, node: ast.If) -> str | None:
         test = self.eval(node.test)
         truth = self.truth(test)
+        ways = [self.guards_of(node.test, test, holds) for holds in (True, False)]
         if truth is not None:
+            self.frame.guards = {**self.frame.guards, **ways[not truth]}
             return self.run(node.body if truth else node.orelse)
         on_data, lost = self.predicate(test, node.test, How.PREDICATE)
         return self.branch(
@@ -54,6 +57,7 @@ class Branches(Assignments):
             [(node.body, self.narrow(node.test, True)), (node.orelse, self.narrow(node.test, False))],
             on_data,
             lost,
+            ways=ways,
         )
 
     def narrow(self, test: ast.expr, holds: bool) -> dict[str, Value]:
@@ -77,14 +81,18 @@ class Branches(Assignments):
         on_data: bool,
         lost: frozenset[Lost],
         how: How = How.PREDICATE,
+        ways: list[dict[Any, Any]] | None = None,
     ) -> str | None:
         frame, scope = self.frame, self.scope
-        before = scope.vars
+        before, guards = scope.vars, frame.guards
+        run = object()
+        held = [{**guards, **(ways[i] if ways else {}), run: i} for i in range(len(bodies))]
         outcomes: list[tuple[str | None, dict[str, Value], list[tuple[Any, Value]]]] = []
         marks = [len(frame.returns)]
         frame.branch_depth += 1
-        for body, narrowed in bodies:
+        for (body, narrowed), here in zip(bodies, held):
             scope.vars = {**before, **narrowed}
+            frame.guards = here
             self.branch_log.append([])
             try:
                 ended = self.run(body)
@@ -93,6 +101,11 @@ class Branches(Assignments):
             outcomes.append((ended, scope.vars, log))
             marks.append(len(frame.returns))
         frame.branch_depth -= 1
+        frame.guards = guards
+        self.settle(outcomes, before, held)
+        if ways and len([1 for ended, _, _ in outcomes if ended is None]) == 1:
+            # the other way has left: what holds on this one holds from here on
+            frame.guards = {**guards, **ways[[ended for ended, _, _ in outcomes].index(None)]}
         if (
             on_data
             and any(ended in ("continue", "break") for ended, _, _ in outcomes)
@@ -111,6 +124,28 @@ class Branches(Assignments):
         if on_data:
             self.meet_mutations([log for _, log in going], test, lost, how)
         return None
+
+    def settle(self, outcomes: list[Any], before: dict[str, Value], held: list[dict[Any, Any]]) -> None:
+        """Variables that got a name on one way are read as they are there."""
+        outer = self.holding()
+        for (_, variables, _), here in zip(outcomes, held):
+            for name, value in variables.items():
+                if value is not before.get(name):
+                    variables[name] = self.settled(value, {**outer, **here})
+
+    def each_way(self, ways: list[Callable[[], Value]], guards: list[dict[Any, Any]]) -> list[Value]:
+        """The values of expressions of which one is taken."""
+        frame, saved, run = self.frame, self.frame.guards, object()
+        held = [{**saved, **own, run: i} for i, own in enumerate(guards)]
+        values = []
+        for way, here in zip(ways, held):
+            frame.guards = here
+            try:
+                values.append(way())
+            finally:
+                frame.guards = saved
+        outer = self.holding()
+        return [self.settled(value, {**outer, **here}) for value, here in zip(values, held)]
 
     def meet(
         self,

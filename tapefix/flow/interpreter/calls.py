@@ -149,7 +149,8 @@ class Calls(Attributes):
             return Value(Kind.CONTAINER, ref=Sequence("generator", None, join_all(frame.yields)))
         if not frame.returns:
             return NONE
-        returns = list(frame.returns)
+        outer = self.holding()
+        returns = [self.settled(v, {**outer, **held}) for v, held in zip(frame.returns, frame.return_guards)]
         for choice in frame.predicated:
             first = returns[choice.start : choice.middle]
             second = returns[choice.middle :]

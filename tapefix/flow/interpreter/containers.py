@@ -105,7 +105,10 @@ class Containers(Expressions):
         for test in first.ifs:
             self.eval(test)
         self._exact = False
+        stores = self.stores
         self._generators(rest, produce)
+        if stores != self.stores:  # the next element may meet what this one has stored
+            self._generators(rest, produce)
 
     _exact = True
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tapefix.flow.facts import How, Spot
+from tapefix.flow.interpreter.guards import flags_of, is_settled, rebound_names
 from tapefix.flow.scope import ModuleState, Scope
 from tapefix.flow.values import (
     ANY_TAPE,
@@ -33,6 +35,7 @@ from tapefix.flow.values import (
     covers,
     flat,
     join,
+    join_all,
     parts_of,
 )
 
@@ -94,6 +97,9 @@ class Frame:
     predicated: list[PredicatedReturn] = field(default_factory=list)
     exits: list[dict[str, Value]] = field(default_factory=list)
     jumps: list[Jump] = field(default_factory=list)
+    #: what holds here: a flag of the function, or which way one run of a branch goes
+    guards: dict[Any, Any] = field(default_factory=dict)
+    return_guards: list[dict[Any, Any]] = field(default_factory=list)
     branch_depth: int = 0
     loop_depth: int = 0
     self_value: Value | None = None
@@ -118,7 +124,9 @@ class Core:
         self.sites: dict[tuple[How, int], CutSite] = {}
         self.seen: dict[ast.AST, Value] = {}
         self.branch_log: list[list[tuple[Any, Value]]] = []
+        self.stores = 0  # how often something was stored whose gradient was lost: what is read next is not the same
         self.named: dict[int, Value] = {}
+        self.rebound: dict[ast.AST | None, frozenset[str]] = {}
         self.evaluators, self.runners = Handlers(self, "eval_"), Handlers(self, "run_")
         self.attributes, self.callers = Handlers(self, "attribute_of_"), Handlers(self, "call_")
 
@@ -197,7 +205,7 @@ class Core:
                 if isinstance(ref, Var):
                     if not ref.integer and ref.trainable:
                         live = live | self.read_source(ref, value.node or self.statement)
-                    lost = lost | ref.stored
+                    lost = lost | self.reachable(ref.stored)
                 elif isinstance(ref, WeightOf):
                     live = live | self.read_source(ref.owner, value.node or self.statement)
                     lost = lost | getattr(ref.owner, "written", NO_LOST)
@@ -206,6 +214,56 @@ class Core:
         if live is merged.live and lost is merged.lost:
             return merged
         return merged.with_(live=live, lost=lost)
+
+    # ---- what holds
+
+    def guards_of(self, test: ast.expr | None, value: Value, holds: bool) -> dict[Any, Any]:
+        """The flags that are known where a test has the outcome `holds`."""
+        if test is None or value.tainted:
+            return {}
+        function = self.frame.function.node if self.frame.function else None
+        if function not in self.rebound:
+            self.rebound[function] = rebound_names(function)
+        rebound = self.rebound[function]
+        return {(function, text): truth for text, truth in flags_of(test, holds) if is_settled(text, rebound)}
+
+    def holding(self) -> dict[Any, Any]:
+        """What holds here, in this function and its callers."""
+        held: dict[Any, Any] = {}
+        for frame in self.frames:
+            if frame.guards:
+                held.update(frame.guards)
+        return held
+
+    def reachable(self, written: frozenset[Lost], held: dict[Any, Any] | None = None) -> frozenset[Lost]:
+        """What was lost by writes, without those that were made only where something else held."""
+        if not written:
+            return written
+        held = self.holding() if held is None else held
+        if not held:
+            return written
+
+        def elsewhere(there: dict[Any, Any] | None) -> bool:
+            return there is not None and any(key in held and held[key] != truth for key, truth in there.items())
+
+        return frozenset(x for x in written if not elsewhere(x.site.holding))
+
+    def settled(self, value: Value, held: dict[Any, Any]) -> Value:
+        """A Variable that was taken where `held` holds, as it is there: without what other ways write into it."""
+        ref = value.ref
+        if value.alts:
+            alts = [self.settled(alt, held) for alt in value.alts]
+            return value if all(map(operator.is_, alts, value.alts)) else join_all(alts)
+        if isinstance(ref, Sequence) and ref.items:
+            items = [self.settled(item, held) for item in ref.items]
+            return value if all(map(operator.is_, items, ref.items)) else value.with_(ref=Sequence(ref.type, items))
+        if not isinstance(ref, Var):
+            return value
+        kept = self.reachable(ref.stored, held)
+        if len(kept) == len(ref.stored):
+            return value
+        live = self.read_source(ref, value.node or self.statement) if ref.trainable and not ref.integer else NO_DEPS
+        return Value(Kind.VARIABLE, value.live | live, value.lost | kept, node=value.node)
 
     def trail(self) -> tuple[tuple[Any, Spot], ...]:
         return tuple(
@@ -305,6 +363,7 @@ class Core:
         return value
 
     def log_mutation(self, container: Any, value: Value) -> None:
+        self.stores += bool(value.lost)
         for log in self.branch_log:
             log.append((container, value))
 

@@ -294,7 +294,8 @@ class Expressions(Statements):
         if truth is not None:
             return self.eval(node.body if truth else node.orelse)
         on_data, lost = self.predicate(test, node.test, How.PREDICATE)
-        first, second = self.eval(node.body), self.eval(node.orelse)
+        ways = [self.guards_of(node.test, test, holds) for holds in (True, False)]
+        first, second = self.each_way([(lambda: self.eval(node.body)), (lambda: self.eval(node.orelse))], ways)
         value = join(first, second)
         if on_data:
             if any(isinstance(ref, (Layer, Instance, Function, Bound, Api)) for ref in value.refs):

@@ -46,18 +46,20 @@ class Loops(Branches):
     def loop(self, node: Any, head: Any) -> str | None:
         frame, scope = self.frame, self.scope
         saved_exits, frame.exits = frame.exits, []
-        saved_jumps = frame.jumps
+        saved_jumps, saved_guards = frame.jumps, frame.guards
         before = scope.vars
         merged = dict(before)
         for _ in range(MOST_LOOP_PASSES):
             scope.vars = dict(merged)
             head()
             frame.jumps = []
+            stores = self.stores
             frame.loop_depth += 1
             try:
                 self.run(node.body)
             finally:
                 frame.loop_depth -= 1
+                frame.guards = saved_guards
             self.tag_jumps(frame.jumps)
             after = scope.vars
             new: dict[str, Value] = {}
@@ -70,7 +72,7 @@ class Loops(Branches):
                     changed = changed or a is not None
                 new[name] = value
             merged = new
-            if not changed:
+            if not changed and stores == self.stores:
                 break
         for exit_vars in frame.exits:
             for name, value in exit_vars.items():

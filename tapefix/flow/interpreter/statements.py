@@ -43,6 +43,7 @@ class Statements(Loops):
 
     def run_Return(self, node: ast.Return) -> str:
         self.frame.returns.append(self.eval(node.value) if node.value else NONE)
+        self.frame.return_guards.append(self.frame.guards)
         return "return"
 
     def run_Raise(self, node: ast.Raise) -> str:

@@ -137,11 +137,21 @@ class ValueMethods(NumPy):
                 base = base.value
             self.use(variable.buffer, Role.WRITE, base, carries)
         lost = self.cut(how, place, [value], f".{name}(...)", buffer=variable.buffer, variable=variable)
+        self.written_here(how, place)
+        self.stores += not lost <= variable.stored
         if name == "assign" and how is How.VARIABLE_WRITE and not self.frame.branch_depth:
             variable.stored = lost
         else:
             variable.stored = variable.stored | lost
         return receiver if receiver.ref is variable else Value(Kind.VARIABLE, ref=variable, node=node)
+
+    def written_here(self, how: How, place: ast.AST) -> None:
+        """Keeps what held at each write: reads where it does not hold cannot see it."""
+        site = self.sites.get((how, id(place)))
+        if site is not None:
+            held = self.holding()
+            known = held if site.holding is None else site.holding
+            site.holding = {key: truth for key, truth in known.items() if held.get(key) == truth}
 
     def method_of_Slice(
         self, receiver: Value, slice_: Slice, name: str, given: Arguments, node: ast.AST
@@ -165,6 +175,7 @@ class ValueMethods(NumPy):
             owner = weight.owner
             if hasattr(owner, "written"):
                 # an optimizer's own step is no copy: what was stored stays beside it
+                self.stores += not lost <= owner.written
                 owner.written = owner.written | lost
             return receiver
         if name in ("read_value", "value"):
@@ -239,7 +250,9 @@ class ValueMethods(NumPy):
             args = given.get(1, "args")
             return self.call(given.args[0], Arguments(self.iterate_items(args) if args is not None else [], {}), node)
         kind = whole.kind & (NUMERIC | Kind.UNKNOWN) or (Kind.SHAPE if whole.kind & Kind.SHAPE else Kind.UNKNOWN)
-        if kind == Kind.TENSOR and name in ops.NDARRAY_ONLY and isinstance(node, ast.Call):
+        # an array before a loop is a tensor after its first pass
+        tensor = kind in (Kind.TENSOR, Kind.TENSOR | Kind.ARRAY)
+        if tensor and name in ops.NDARRAY_ONLY and isinstance(node, ast.Call):
             self.misuse(node.func, name)
         if kind & Kind.VARIABLE:
             kind = (kind & ~Kind.VARIABLE) | Kind.TENSOR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
@@ -31,12 +32,19 @@ class TensorFlowControl(TensorFlow):
 
     def tf_cond(self, path: str, given: Arguments, node: ast.AST) -> Value:
         predicate = given.get(0, "pred") or UNKNOWN
-        branches = [given.get(1, "true_fn"), given.get(2, "false_fn")]
-        results = [
-            self.call(b, Arguments([], {}), node) if b is not None and not b.kind & NUMERIC else b or NONE
-            for b in branches
-        ]
+        branches = [given.get(1, "true_fn", "then_expression"), given.get(2, "false_fn", "else_expression")]
+        test = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        results = self.each_way(
+            [functools.partial(self.branch_value, branch, node) for branch in branches],
+            [self.guards_of(test, predicate, holds) for holds in (True, False)],
+        )
         return self.chosen(predicate, results, node, exclusive=True)
+
+    def branch_value(self, branch: Value | None, node: ast.AST) -> Value:
+        """What a branch gives: a function to call, or a value."""
+        if branch is None or branch.kind & NUMERIC:
+            return branch or NONE
+        return self.call(branch, Arguments([], {}), node)
 
     def chosen(self, predicate: Value, results: list[Value], node: ast.AST, exclusive: bool) -> Value:
         assert isinstance(node, ast.expr)
@@ -84,6 +92,7 @@ class TensorFlowControl(TensorFlow):
         value = start
         lost: frozenset[Lost] = NO_LOST
         for _ in range(2):
+            stores = self.stores
             if condition is not None and isinstance(node, ast.expr):
                 _, stops = self.predicate(self.call(condition, Arguments(items, {}), node), node, How.PREDICATE_LOOP)
                 lost |= stops
@@ -92,7 +101,7 @@ class TensorFlowControl(TensorFlow):
             if len(again) != len(items):
                 break
             joined = [join(a, b) for a, b in zip(items, again)]
-            if all(map(same, items, joined)):
+            if stores == self.stores and all(map(same, items, joined)):
                 break  # another pass would tell nothing new
             items = joined
         items = [self.tag_inside(i, lost) for i in items] if lost else items
@@ -108,7 +117,10 @@ class TensorFlowControl(TensorFlow):
             element = Value(Kind.CONTAINER, ref=Sequence("tuple", [self.element(v, node) for v in elems.ref.items]))
         else:
             element = self.element(elems, node)
+        stores = self.stores
         result = self.call(function, Arguments([element], {}), node)
+        if stores != self.stores:  # the next element may meet what this one has stored
+            result = join(result, self.call(function, Arguments([element], {}), node))
         return self.slot_kind(result)
 
     @staticmethod
