@@ -101,10 +101,10 @@ class ValueMethods(NumPy):
             return Value(Kind.CONTAINER | Kind.UNKNOWN)
         if name == "__enter__":
             self.tapes.append(tape)
+            tape.ended = 0
             return receiver
         if name == "__exit__":
-            if tape in self.tapes:
-                self.tapes.remove(tape)
+            self.end_tape(tape)
             return NONE
         return None
 
@@ -189,6 +189,8 @@ class ValueMethods(NumPy):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 self.write_array(array, node.func.value, given.args[-1], self.statement)
             return NONE
+        if name in ops.NUMPY_VIEWS:
+            return self.view(receiver, name, node)
         if name in ("astype", "copy"):
             return Value(
                 Kind.ARRAY, lost=array.lost, ref=Array(Buffer("numpy", self.spot(node)), array.lost), node=node

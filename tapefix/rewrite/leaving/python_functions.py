@@ -10,6 +10,9 @@ from tapefix.flow import Cut, Model
 from tapefix.flow.values import Bound, Function
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
+from tapefix.rewrite.imports import with_local_names
+from tapefix.rewrite.leaving.traced import Body, Tracing, parameters, reaches, tensor_names
+from tapefix.rewrite.leaving.variables import may_be_variable
 from tapefix.rewrite.leaving.writing import finished, put
 from tapefix.rewrite.numpy_table import translate_call
 from tapefix.rewrite.numpy_table.written import write
@@ -40,25 +43,82 @@ def called_directly(model: Model, cut: Cut) -> Fix | Refusal:
         return _eagerly(document, call, function, inputs) or Refusal(_ROLL_OUT)
     if body is not None and _waits(document, body, set()):
         return Refusal(f"the function repeats until a value stands still; {_GRADIENT}")
-    if body is not None and (reason := _why_not_in_a_graph(document, cut, body)):
-        return Refusal(f"{reason}; write it with TensorFlow operations, or {_GRADIENT}")
-    template = "{function}({*inputs})" if isinstance(inputs, (ast.List, ast.Tuple)) else "{function}(*{inputs})"
-    if isinstance(outputs, (ast.List, ast.Tuple)) and len(outputs.elts) == 1 and body is not None:
-        if not all(isinstance(value, (ast.List, ast.Tuple)) for value in _returned(body)):
-            template = f"[{template}]"
-    listed = inputs.elts if isinstance(inputs, (ast.List, ast.Tuple)) else []
-    text = ", ".join(document.source(one) for one in listed)
+    if body is not None and (line := _changed_under_two_names(body)):
+        return Refusal(f"line {line} changes an array in place that has two names; {_GRADIENT}")
     edits = EditSet(document)
     safe = body is not None and _is_plain(model, body)
     try:
-        put(edits, call, template, function=function, inputs=text if listed else inputs)
-        if body is not None and safe and body in syntax_of(document).order:
-            problem = _translate(model, edits, body)
+        put(edits, call, _template(body, inputs, outputs), function=function, inputs=_handed(model, edits, inputs))
+        if body is not None and body in syntax_of(document).order:
+            traced = _may_be_traced(document, cut)
+            if traced and (reason := Tracing(model, edits, body, _variables(model, body, inputs)).write()):
+                return Refusal(f"{reason}; write it with TensorFlow operations, or {_GRADIENT}")
+            problem = _translate(model, edits, body) if safe or traced else None
             if problem is not None:
                 return problem
+        elif body is not None and _may_be_traced(document, cut) and not safe:
+            return Refusal(f"the function is in another file; write it with TensorFlow operations, or {_GRADIENT}")
         return finished(edits, "call the function on the tensors themselves", (_GRADIENT,), safe=safe)
     except EditConflict as conflict:
         return Refusal(str(conflict))
+
+
+def _template(body: Body | None, inputs: ast.expr, outputs: ast.expr | None) -> str:
+    template = "{function}({*inputs})" if isinstance(inputs, (ast.List, ast.Tuple)) else "{function}(*{inputs})"
+    if isinstance(outputs, (ast.List, ast.Tuple)) and len(outputs.elts) == 1 and body is not None:
+        if not all(isinstance(value, (ast.List, ast.Tuple)) for value in _returned(body)):
+            return f"[{template}]"
+    return template
+
+
+def _handed(model: Model, edits: EditSet, inputs: ast.expr) -> str | ast.expr:
+    """What the function gets: tensors where it got arrays, so that it may do with them what a Variable does not."""
+    if not isinstance(inputs, (ast.List, ast.Tuple)):
+        if not may_be_variable(model, inputs):
+            return inputs
+        tf = with_local_names(edits, "tf.convert_to_tensor", inputs)
+        return f"[{tf}(one) for one in {edits.document.source(inputs)}]"
+    texts = []
+    for one in inputs.elts:
+        inner = one.value if isinstance(one, ast.Starred) else one
+        text = edits.document.source(inner)
+        if may_be_variable(model, inner) or isinstance(inner, (ast.List, ast.Tuple)):
+            tf = with_local_names(edits, "tf.convert_to_tensor", inner)
+            text = f"map({tf}, {text})" if inner is not one else f"{tf}({text})"
+        texts.append(f"*{text}" if inner is not one else text)
+    return ", ".join(texts)
+
+
+def _variables(model: Model, body: Body, inputs: ast.expr) -> set[str]:
+    """The parameters that are handed Variables, whose shape is always known."""
+    if not isinstance(inputs, (ast.List, ast.Tuple)):
+        return set()
+    return {name for name, one in zip(parameters(body), inputs.elts, strict=False) if may_be_variable(model, one)}
+
+
+def _changed_under_two_names(body: Body) -> int:
+    """The line where an array that has a second name is changed in place: a tensor would not change; 0 if none."""
+    pairs = [
+        (target.id, base.id)
+        for node in ast.walk(body)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(base := _viewed(node.value), ast.Name)
+    ]
+    shared = {name for pair in pairs for name in pair}
+    for node in ast.walk(body):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in shared:
+            return node.lineno
+    return 0
+
+
+def _viewed(node: ast.expr) -> ast.expr:
+    """The array that an expression is a view of, or the expression."""
+    while isinstance(node, ast.Attribute) and node.attr == "T":
+        node = node.value
+    if isinstance(node, ast.Subscript) and any(isinstance(n, ast.Slice) for n in ast.walk(node.slice)):
+        return _viewed(node.value)
+    return node
 
 
 def _eagerly(document: Document, call: ast.Call, function: ast.expr, inputs: ast.expr) -> Fix | None:
@@ -84,7 +144,7 @@ def _inputs(inputs: ast.expr) -> list[ast.expr]:
     return inputs.elts if isinstance(inputs, (ast.List, ast.Tuple)) else [inputs]
 
 
-def _body(model: Model, function: ast.expr) -> ast.FunctionDef | ast.Lambda | None:
+def _body(model: Model, function: ast.expr) -> Body | None:
     """The one function of the program that is called."""
     value = model.value_of(function)
     refs = value.refs if value is not None else []
@@ -95,23 +155,10 @@ def _body(model: Model, function: ast.expr) -> ast.FunctionDef | ast.Lambda | No
     return function if isinstance(function, ast.Lambda) else None
 
 
-def _returned(body: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:
+def _returned(body: Body) -> list[ast.expr]:
     if isinstance(body, ast.Lambda):
         return [body.body]
     return [n.value for n in ast.walk(body) if isinstance(n, ast.Return) and n.value is not None]
-
-
-def _why_not_in_a_graph(document: Document, cut: Cut, body: ast.FunctionDef | ast.Lambda) -> str:
-    """Why the body can't stand where a graph may be traced; "" if it can, or where everything is eager."""
-    if not _may_be_traced(document, cut):
-        return ""
-    for node in ast.walk(body):
-        line = f"line {getattr(node, 'lineno', body.lineno)}"
-        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.For, ast.Try)):
-            return f"{line} decides or repeats in Python, which a graph does not do on tensors"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("int", "bool", "print"):
-            return f"{line} wants a Python number"
-    return ""
 
 
 def _may_be_traced(document: Document, cut: Cut) -> bool:
@@ -130,27 +177,22 @@ def _waits(document: Document, body: ast.AST, seen: set[ast.AST]) -> bool:
     inner = [
         n for n in ast.walk(document.tree) if isinstance(n, ast.FunctionDef) and n.name in called and n not in seen
     ]
-    return any(isinstance(n, ast.While) for n in ast.walk(body)) or any(_waits(document, n, seen) for n in inner)
+    names = tensor_names(body) if isinstance(body, Body) else set()
+    waits = any(isinstance(n, ast.While) and reaches(n.test, names) for n in ast.walk(body))
+    return waits or any(_waits(document, n, seen) for n in inner)
 
 
-def _translate(model: Model, edits: EditSet, body: ast.FunctionDef | ast.Lambda) -> Refusal | None:
+def _translate(model: Model, edits: EditSet, body: Body) -> Refusal | None:
     """Every NumPy call on what comes from the parameters, said in TensorFlow: a graph takes no other."""
-    arguments = body.args
-    tensors = {a.arg for a in [*arguments.posonlyargs, *arguments.args] if a.arg != "self"}
-    statements = body.body if isinstance(body, ast.FunctionDef) else []
-    for _ in range(2):
-        for node in (inner for statement in statements for inner in ast.walk(statement)):
-            if isinstance(node, (ast.Assign, ast.AugAssign)) and _reaches(node.value, tensors):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                tensors |= {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    tensors = tensor_names(body)
     for node in ast.walk(body):
         if not isinstance(node, ast.Call):
             continue
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "numpy" and _reaches(node.func.value, tensors):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "numpy" and reaches(node.func.value, tensors):
             put(edits, node, "{value}", value=node.func.value)
         if not model.api_of(node.func).startswith(("numpy.", "math.")):
             continue
-        reached = [one for one in _inputs_of(node) if _reaches(one, tensors)]
+        reached = [one for one in _inputs_of(node) if reaches(one, tensors)]
         if not reached:
             continue
         rewrite = translate_call(edits.document, node, model.api_of(node.func), reached)
@@ -165,19 +207,7 @@ def _inputs_of(call: ast.Call) -> list[ast.expr]:
     return [e for one in every for e in (one.elts if isinstance(one, (ast.List, ast.Tuple)) else [one])]
 
 
-def _reaches(node: ast.expr, names: set[str]) -> bool:
-    """Whether a value of one of the names goes into the expression, not only its form."""
-    if isinstance(node, ast.Attribute) and node.attr in ("shape", "dtype", "ndim", "size"):
-        return False
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-        return False
-    if isinstance(node, ast.Name):
-        return node.id in names
-    children = (n for n in ast.iter_child_nodes(node) if isinstance(n, (ast.expr, ast.keyword, ast.comprehension)))
-    return any(_reaches(n, names) for n in children)  # type: ignore[arg-type]
-
-
-def _is_plain(model: Model, body: ast.FunctionDef | ast.Lambda) -> bool:
+def _is_plain(model: Model, body: Body) -> bool:
     """Whether the body only computes: no control flow, no calls but those of the array libraries and of arrays."""
     if isinstance(body, ast.Lambda):
         statements: list[ast.stmt] = []
