@@ -44,7 +44,7 @@ def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
     for statement in candidates:
         target = statement.targets[0]
         uses = index.uses_of(target, statement, script)
-        if uses is None or len(uses) > MOST_IDLE_USES:
+        if uses is None or len(uses) > MOST_IDLE_USES or _is_throwaway(target):
             continue
         if all(is_idle(use, index.parents) for use in uses):
             name = target.id if isinstance(target, ast.Name) else ast.unparse(target)
@@ -76,6 +76,11 @@ def _assignments(tree: ast.Module) -> list[ast.Assign]:
 
 def _is_local(statement: ast.Assign) -> bool:
     return isinstance(statement.targets[0], ast.Name)
+
+
+def _is_throwaway(target: ast.expr) -> bool:
+    """`_ = Block(...)`: a name that says it will not be used."""
+    return isinstance(target, ast.Name) and target.id.startswith("_")
 
 
 class _Index:

@@ -201,9 +201,11 @@ class Containers(Expressions):
         if isinstance(ref, (Layer, Function, Api, ClassObject, Tape, Dataset)) and not owner.kind & NUMERIC:
             return UNKNOWN
         kind = owner.kind & (NUMERIC | Kind.UNKNOWN | Kind.SHAPE) or Kind.UNKNOWN
+        # a key is asked of a container: no operation
+        live = self.whole(owner).live if isinstance(index.const, str) else self.live_in(owner)
         value = Value(
             kind,
-            self.live_in(owner),
+            live,
             self.lost_of(owner),
             node=node,
             dtype=owner.dtype,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from tapefix.flow.facts import Buffer, How, Role
 from tapefix.flow.interpreter.calls import Arguments
@@ -245,11 +244,14 @@ class TensorFlow(PythonLibraries):
     def tf_stop_gradient(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else UNKNOWN
         live = self.live_of(value) if not self.carried_by_loop() else frozenset()
-        site = self.site(How.STOPPED, node, "stop_gradient") if live else None
-        lost = frozenset(Lost(site, d.source, d.tapes, True) for d in live) if site else NO_LOST
-        # what is stopped by name is meant, also where a trained Variable itself was compared or rounded
-        before = frozenset(replace(x, weak=True, direct=False) for x in self.whole(value).lost)
-        return Value(Kind.TENSOR, lost=lost | before, dtype=value.dtype, node=node)
+        before = self.whole(value).lost
+        if not live and not before:
+            return Value(Kind.TENSOR, dtype=value.dtype, node=node)
+        # what is stopped by name is meant: whatever was lost before ends here too, and is no news
+        site = self.site(How.STOPPED, node, "stop_gradient")
+        ended = {(d.source, d.tapes) for d in live} | {(x.source, x.tapes) for x in before}
+        lost = frozenset(Lost(site, source, tapes, True) for source, tapes in ended)
+        return Value(Kind.TENSOR, lost=lost, dtype=value.dtype, node=node)
 
     def tf_constant(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = given.args[0] if given.args else given.keywords.get("value", UNKNOWN)
