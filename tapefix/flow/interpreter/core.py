@@ -126,7 +126,7 @@ class Core:
         self.branch_log: list[list[tuple[Any, Value]]] = []
         self.stores = 0  # how often something was stored whose gradient was lost: what is read next is not the same
         self.named: dict[int, Value] = {}
-        self.rebound: dict[ast.AST | None, frozenset[str]] = {}
+        self.loop_names: dict[ast.AST | None, frozenset[str]] = {}
         self.evaluators, self.runners = Handlers(self, "eval_"), Handlers(self, "run_")
         self.attributes, self.callers = Handlers(self, "attribute_of_"), Handlers(self, "call_")
 
@@ -222,9 +222,9 @@ class Core:
         if test is None or value.tainted:
             return {}
         function = self.frame.function.node if self.frame.function else None
-        if function not in self.rebound:
-            self.rebound[function] = rebound_names(function)
-        rebound = self.rebound[function]
+        if function not in self.loop_names:
+            self.loop_names[function] = rebound_names(function)
+        rebound = self.loop_names[function]
         return {(function, text): truth for text, truth in flags_of(test, holds) if is_settled(text, rebound)}
 
     def holding(self) -> dict[Any, Any]:
