@@ -81,8 +81,6 @@ class Trace:
     numeric: list[Mapping[str, Any]] = field(default_factory=list)
     error: SeenError | None = None
     finished: str = ""
-    #: True where a value left TensorFlow, or was written in place, under a tape; None where the probe does not say
-    doors: bool | None = None
 
 
 def read_trace(folder: Path) -> Trace:
@@ -134,8 +132,6 @@ def _take(trace: Trace, event: Mapping[str, Any]) -> None:
                     setattr(trace, key, str(event[key]))
         elif kind == "end":
             trace.finished = str(event.get("reason") or "finished")
-            if isinstance(event.get("doors"), bool):
-                trace.doors = bool(trace.doors) or event["doors"]
     except (KeyError, TypeError, ValueError):  # written over by the program under test; what is well-formed counts
         trace.notes.append("an event of the probe could not be read")
 

@@ -3,9 +3,8 @@
 Two runs. The first only records: the user's own mode (eager or graph) decides the verdict. The second runs the
 program eagerly with everything traced, and finds the causes. It is needed when a gradient is None or zero, when the
 program fails, and also when nothing is wrong to the eye: a path that is cut beside one that is whole leaves no None.
-So it is left out only where the first run has seen no value leave TensorFlow, or be written in place, under a tape
-(`doors` in the probe's last event), and `check` has no finding in the files that ran, because then nothing can be cut
-by half. `--steps` bounds what it costs.
+Nothing cheaper than following every value tells such a run from a healthy one, so it is left out only after a timeout
+or on request (`explain="never"`). `--steps` bounds what it costs.
 """
 
 from __future__ import annotations
@@ -90,10 +89,9 @@ def report_on(
     notes: list[str] = []
     findings: tuple[StaticFinding, ...] = ()
     failure = ""
-    explains = _can_explain(judged, recorded, options)
-    if explains and not overlay:
-        findings, failure = _findings(recorded, options)
-    if explains and _needs_explaining(judged, recorded, findings):
+    if _can_explain(judged, recorded, options):
+        if not overlay:
+            findings, failure = _findings(recorded, options)
         wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
         explained = runner.observe(project, target, "explain", overlay, findings, wall)
         causes = [*recorded.trace.causes, *explained.trace.causes]
@@ -136,14 +134,6 @@ def report_on(
 
 def _can_explain(judged: Judgement, recorded: Observation, options: VerifyOptions) -> bool:
     return options.explain != "never" and judged.verdict is not Verdict.TIMEOUT and bool(recorded.trace.processes)
-
-
-def _needs_explaining(judged: Judgement, recorded: Observation, findings: Sequence[StaticFinding]) -> bool:
-    """Something is missing, or may be: a value that left TensorFlow under a tape, a finding in what ran."""
-    if judged.verdict is Verdict.OK:
-        zero = any(v.status == "zero" for g in judged.gradients for v in g.variables)
-        return zero or recorded.trace.doors is not False or bool(findings)
-    return True
 
 
 def _findings(recorded: Observation, options: VerifyOptions) -> tuple[tuple[StaticFinding, ...], str]:
