@@ -36,6 +36,12 @@ from tapefix.flow.values import (
     parts_of,
 )
 
+#: methods of arrays that compute
+ARRAY_METHODS = frozenset(
+    """mean sum max min std var prod dot cumsum cumprod clip round astype trace ptp any all argmax argmin argsort sort
+    reshape transpose flatten ravel squeeze swapaxes repeat take""".split()
+)
+
 
 def is_model(value: Value) -> bool:
     return any(isinstance(ref, Layer) or (isinstance(ref, Instance) and ref.is_keras()) for ref in value.refs)
@@ -267,6 +273,8 @@ class ValueMethods(NumPy):
         if integral and kind & Kind.TENSOR:
             return Value(kind, lost=self.cut(How.INDEX_OF, node, values, f".{name}()"), dtype="int", node=node)
         result = self.carry(node, values, kind)
+        if kind & Kind.UNKNOWN and name not in ARRAY_METHODS:
+            result.live |= whole.live  # it may be a container, or only give another form of the same
         if integral:
             result.lost = frozenset(x.weakened() for x in result.lost)
         result.reduced = name in ("mean", "sum", "max", "min") and not given.all
