@@ -51,7 +51,7 @@ class Assignments(Core):
                     ref.add(item)
                     self.log_mutation(ref, item)
                 return
-            if isinstance(ref, Array):
+            if isinstance(ref, Array) and not self.live_of(new):  # with a tensor it becomes a tensor
                 self.write_array(ref, target, new, node)
                 return
         self.assign(target, self.combine(node.op, old, new, node), node.value)
@@ -144,6 +144,8 @@ class Assignments(Core):
             if ref.buffer is not None:
                 self.use(ref.buffer, Role.READ, node, bool(ref.stored))
             return value
+        if value.alts and value.ref is None and any(isinstance(ref, Array) for ref in value.refs):
+            return join_all(self.element(alt, node) for alt in value.alts)
         return value
 
     def use(self, buffer: Any, role: Role, node: ast.AST, carries: bool) -> None:
@@ -168,6 +170,7 @@ class Assignments(Core):
                 self.log_mutation(ref, value)
         self.note(target, value)
 
+            ref=value.ref if isinstance(value.ref, Array) else None,  # a row is a view: writing it writes the array
     def assign_item(self, target: ast.Subscript, value: Value) -> None:
         owner = self.eval_place(target.value)
         if owner.kind == Kind.ARRAY and owner.ref is None and isinstance(target.value, ast.Name):

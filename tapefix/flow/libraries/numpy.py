@@ -48,6 +48,8 @@ class NumPy(TensorFlowControl):
             return self.away(How.NUMPY_CALL, node, values, "np." + path)
         if tail == "newaxis":
             return NONE
+        if tail in ops.NUMPY_VIEWS and values and isinstance(values[0].ref, Array):
+            return self.view(values[0], tail, node)
         weak = tail in ops.NUMPY_INDEX and not (tail == "where" and len(given.args) == 3)
         how = How.ARRAY_MADE if tail in ops.NUMPY_MAKERS else How.NUMPY_CALL
         if (
@@ -67,6 +69,11 @@ class NumPy(TensorFlowControl):
             if tail not in ("where",) or len(given.args) == 1:
                 return Value(Kind.CONTAINER, ref=Sequence("list", None, result))
         return result
+
+    def view(self, value: Value, tail: str, node: ast.AST) -> Value:
+        """The same numbers in another shape: what is written into it is written into the array."""
+        value = value.with_(node=node, lost=self.lost_of(value))
+        return Value(Kind.CONTAINER, ref=Sequence("list", None, value)) if tail.endswith("split") else value
 
     def numpy_buffer(self, tail: str, given: Arguments, node: ast.AST) -> Value:
         lost = NO_LOST
