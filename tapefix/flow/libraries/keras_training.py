@@ -97,7 +97,8 @@ class KerasTraining(Keras):
                 return UNKNOWN
             live = self.read_source(model, node)
             for source in self.reach(model):
-                live |= self.read_source(source, node)
+                if getattr(source, "weights", True):  # dropout, noise and the like hold none
+                    live |= self.read_source(source, node)
             value = Value(Kind.TENSOR, live)
             lost = self.cut(How.WEIGHTS_COPIED, node, [value], ".get_weights()") | model.written
             return Value(Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.ARRAY, lost=lost)), node=node)
