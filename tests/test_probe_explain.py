@@ -339,6 +339,29 @@ def test_a_mask_beside_its_own_value_is_a_cut_where_check_has_a_finding(suspecte
     assert lines(story.ask(story.variable("w", "ok"), suspected=suspected), partial=True) == partial
 
 
+def test_a_hard_value_whose_gradient_is_made_by_hand_is_no_cut():
+    story = masked()
+    story.op(15, "StopGradient", ["mask"], "reward", carries=False)
+    story.read(11, "w", "logit")
+    story.op(16, "Mul", ["reward", "logit"], "score")
+    story.op(17, "AddV2", ["loss", "score"], "sum")
+    assert lines(story.ask(story.variable("w", "ok"), goal="sum", suspected=(13,)), partial=True) == []
+
+
+@pytest.mark.parametrize(("chosen", "partial"), [("x", []), ("other", [("op", 12)])])
+def test_a_condition_that_chooses_between_values_of_its_own_is_no_cut(chosen, partial):
+    story = Story()
+    story.read(11, "w", "x")
+    story.read(11, "v", "other")
+    story.op(12, "Greater", ["x"], "above", hard=True)
+    story.op(13, "Square", [chosen], "branch")
+    event = story.event(13, "SelectV2")
+    for name, carries in (("above", False), ("branch", True)):
+        story.graph.edges.append(g.Edge(story.node(name), story.node("out"), g.OP, event, carries))
+    story.op(14, "AddV2", ["out", "x"], "loss")
+    assert lines(story.ask(story.variable("w", "ok"), suspected=(12,)), partial=True) == partial
+
+
 def test_a_finding_at_a_value_that_does_not_lead_to_the_target_is_no_cut():
     story = masked()
     story.link(20, g.EXPORT, "score", "logged", "numpy")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import List, Optional, Set, Tuple
 
 from .before import reads_outside, stored
-from .graph import EXPORT, OP, PYTHON, STATE, Edge, Event, Source
+from .graph import EXPORT, OP, PYTHON, READ, STATE, Edge, Event, Source
 from .paths import Paths
 
 Place = Tuple[str, int]
+_SELECTS = frozenset("Where Select SelectV2".split())
 ZEROING = frozenset(["Sign"])  # their gradient is there, and zero
 
 
@@ -38,11 +39,32 @@ def _lost(paths: Paths, reached: Set[int]) -> List[Tuple[str, Event, Place]]:
         edge = todo.pop()
         place = edge.event.place
         if place is not None and _suspected(paths, edge.event):
+            if edge.kind == OP and (_stopped_beside(paths, edge, reached) or _chooses_its_own(paths, edge)):
+                continue
             found.append((OP if edge.kind == PYTHON else edge.kind, edge.event, place))
         elif edge.dst not in seen and (edge.dst in paths.graph.hard or edge.kind in (EXPORT, PYTHON)):
             seen.add(edge.dst)
             todo += [follow for follow in paths.forward.get(edge.dst, ()) if _leads(paths, follow)]
     return found
+
+
+def _stopped_beside(paths: Paths, cut: Edge, reached: Set[int]) -> bool:
+    """The value is also stopped on purpose further on: its gradient is made by hand, by its log-probability."""
+    onward = paths.downstream([cut.dst], lambda edge: edge.dst in paths.useful and edge.dst not in reached)
+    return any(edge.event.op == "StopGradient" for node in onward for edge in paths.forward.get(node, ()))
+
+
+def _chooses_its_own(paths: Paths, cut: Edge) -> bool:
+    """The condition chooses between values of what is compared, as a ReLU or a Huber loss does: nothing is lost."""
+    hard = paths.graph.hard
+    condition = paths.downstream([cut.dst], lambda edge: edge.dst in hard)
+    uses = [e for node in condition for e in paths.forward.get(node, ()) if e.dst not in hard and e.dst in paths.useful]
+    if not uses or not all(use.event.op in _SELECTS for use in uses):
+        return False
+    states = {e.src for e in paths.backward.get(cut.src, ()) if e.kind == READ}
+    compared = {cut.src} | {e.dst for state in states for e in paths.forward.get(state, ()) if e.kind == READ}
+    own = paths.downstream(compared, paths.taped)
+    return all(any(e.src in own for e in paths.backward.get(use.dst, ()) if e.src not in hard) for use in uses)
 
 
 def _leads(paths: Paths, edge: Edge) -> bool:
