@@ -67,6 +67,30 @@ def test_a_training_loop_is_ended_after_the_steps(check):
     assert report.gradients[0].times == 2
 
 
+@pytest.mark.parametrize("decorator", ["", "@tf.function\n"])
+def test_a_later_call_that_comes_to_less_than_the_first_counts(check, decorator):
+    text = f"""
+import tensorflow as tf
+
+w = tf.Variable(2.0)
+
+
+{decorator}def step(scale):
+    with tf.GradientTape() as tape:
+        loss = w * scale
+    return tape.gradient(loss, w)
+
+
+for scale in (1.0, 1.0, float("nan")):
+    step(tf.constant(scale))
+"""
+    report = check(text, explain="never")
+    assert report.verdict is Verdict.NONFINITE
+    (gradient,) = report.gradients
+    assert (gradient.times, gradient.losses) == (3, (2.0, 2.0, None))
+    assert gradient.variables[0].norm == 1.0
+
+
 def test_an_error_after_a_none_is_a_none(check):
     report = check(CUT + "grads = step()\nprint(grads[0].numpy())\n")
     assert report.verdict is Verdict.NONE

@@ -27,7 +27,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tapefix.cli.verify import options_of
+from tapefix.config import load_config
 from tapefix.errors import TapefixError
+from tapefix.runner import load_tools
 from tapefix.verify import Limits, Report, Runner, Verdict, VerifyOptions, verify
 from tapefix.verify.interpreter import choose
 
@@ -123,7 +126,7 @@ def cases(rules: tuple[str, ...], per_rule: int) -> Iterator[tuple[str, Path, li
 
 def run_row(row: Row, python: str, chosen_cases: Sequence[tuple[str, Path, list[int]]], seconds: float) -> Result:
     environ = {**os.environ, **row.environ}
-    options = VerifyOptions(python=python, environ=environ, limits=Limits(wall=seconds))
+    options = as_a_user_has(python, environ, seconds)
     chosen = choose(python, "", Path.cwd(), environ)
     result = Result(row.name, chosen.tensorflow, chosen.keras)
     with Runner(chosen, options) as runner:
@@ -139,6 +142,14 @@ def run_row(row: Row, python: str, chosen_cases: Sequence[tuple[str, Path, list[
                 result.left_out.append(name)
             print(f"{row.name:12} {name:50} {wrong or 'ok'}", file=sys.stderr, flush=True)
     return result
+
+
+def as_a_user_has(python: str, environ: Mapping[str, str], seconds: float) -> VerifyOptions:
+    """The options of `tapefix verify`: what `check` finds takes part."""
+    with tempfile.TemporaryDirectory() as empty:  # this project's own settings are not the fixtures'
+        config = load_config(Path(empty))
+    options = options_of(config, load_tools(config))
+    return dataclasses.replace(options, python=python, environ=environ, limits=Limits(wall=seconds))
 
 
 def _wrong(runner: Runner, options: VerifyOptions, folder: Path, lines: Sequence[int]) -> str:

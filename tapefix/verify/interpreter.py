@@ -14,7 +14,7 @@ from pathlib import Path
 from tapefix.errors import TapefixError
 
 _ASK = """
-import importlib.util, json, sys
+import importlib.util, json, os, sys
 try:
     from importlib.metadata import version
 except ImportError:
@@ -26,11 +26,12 @@ def of(*names):
         except Exception:
             pass
     return ""
+legacy = ["tf-keras"] if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true") else []
 print(json.dumps({
     "python": "%d.%d.%d" % sys.version_info[:3],
     "tensorflow": of("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly", "intel-tensorflow")
                   or ("?" if importlib.util.find_spec("tensorflow") else ""),
-    "keras": of("keras"), "version": list(sys.version_info[:2])}))
+    "keras": of(*legacy, "keras"), "version": list(sys.version_info[:2])}))
 """
 
 
