@@ -148,8 +148,9 @@ class Attributes(Containers):
             layer.opaque = False
             return Value(Kind.CONTAINER, ref=Weights(layer, name), node=node)
         if name == "layers":
-            children = join_all(layer.children) if layer.children else Value(Kind.OBJECT, ref=layer)
-            return Value(Kind.CONTAINER, ref=Sequence("list", None, children))
+            children = [child for child in layer.children if child.refs]  # an Input is none of them
+            inner = join_all(children) if children else Value(Kind.OBJECT, ref=layer)
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, inner))
         if name in ("input", "inputs", "output", "outputs"):
             template = (
                 layer.template

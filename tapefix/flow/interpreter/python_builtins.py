@@ -21,7 +21,6 @@ from tapefix.flow.values import (
     Sequence,
     TensorArray,
     Value,
-    Weights,
     join,
     join_all,
 )
@@ -131,8 +130,6 @@ class Builtins(Objects):
             return Value(
                 Kind.CONTAINER, ref=Sequence(type_, list(ref.items) if ref.items is not None else None, ref.rest)
             )
-        if isinstance(ref, Weights):
-            return value
         return Value(Kind.CONTAINER, ref=Sequence(type_, None, self.element(value, value.node or self.statement)))
 
     def builtin_list(self, given: Arguments, node: ast.AST) -> Value:

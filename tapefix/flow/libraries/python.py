@@ -69,6 +69,8 @@ class PythonLibraries(Builtins):
             )
         if name.startswith("inspect."):
             return UNKNOWN
+        if name in ("itertools.chain", "itertools.chain.from_iterable") and given.args:
+            return self.chained(given.args if tail == "chain" else self.iterate_items(given.args[0]))
         if name.startswith("itertools."):
             items = [self.element(v, node) for v in given.args if v.refs or v.kind & NUMERIC]
             return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all(items) if items else UNKNOWN))
@@ -84,6 +86,16 @@ class PythonLibraries(Builtins):
         if name.startswith(("os.", "sys.", "time.", "logging.", "argparse.", "json.", "re.", "pathlib.", "warnings.")):
             return Value(Kind.NUMBER) if name.startswith(("os.", "time.", "re.")) else Value(Kind.OBJECT | Kind.UNKNOWN)
         return self.call_unknown(UNKNOWN, given, node)
+
+    def chained(self, parts: list[Value]) -> Value:
+        """One list after the other."""
+        sequence = Sequence("list")
+        for part in parts:
+            for item in self.iterate_items(part):
+                sequence.add(item)
+        if not all(isinstance(part.ref, Sequence) and part.ref.items is not None for part in parts):
+            sequence.forget()
+        return Value(Kind.CONTAINER, ref=sequence)
 
     def away(
         self, how: How, node: ast.AST, values: list[Value], detail: str, kind: int = Kind.ARRAY, weak: bool = False
