@@ -320,6 +320,31 @@ def test_the_mean_of_itself_as_a_number_is_a_cut_the_maximum_is_not(taken, parti
     assert lines(story.ask(story.variable("w", "ok")), partial=True) == partial
 
 
+@pytest.mark.parametrize(("joined", "partial"), [("AddV2", [("op", 12)]), ("Sub", [("op", 12)]), ("Mul", [])])
+def test_a_count_is_cut_as_a_term_of_the_target_and_not_as_a_factor(joined, partial):
+    story = Story()
+    story.read(11, "w", "x")
+    story.op(12, "Greater", ["x"], "above", hard=True)
+    story.op(13, "Cast", ["above"], "ones", carries=False)
+    story.op(14, "Sum", ["ones"], "count")
+    story.op(15, "Sum", ["x"], "cost")
+    joining = story.event(16, joined)
+    for name in ("cost", "count"):
+        story.graph.edges.append(g.Edge(story.node(name), story.node("loss"), g.OP, joining, True))
+    assert lines(story.ask(story.variable("w", "ok")), partial=True) == partial
+
+
+def test_what_an_index_takes_from_a_living_tensor_is_no_count():
+    story = Story()
+    story.read(11, "w", "x")
+    story.op(12, "ArgMin", ["x"], "nearest", hard=True)
+    taken = story.event(13, "GatherV2")
+    for name, carries in (("x", True), ("nearest", False)):
+        story.graph.edges.append(g.Edge(story.node(name), story.node("distance"), g.OP, taken, carries))
+    story.op(14, "Mean", ["distance"], "loss")
+    assert lines(story.ask(story.variable("w", "ok")), partial=True) == []
+
+
 # ---------------------------------------------------------------------- what `check` has found at the line
 def masked():
     """The score of `w` is compared in line 12, the mask made a float in 13 and multiplied with the score itself."""
@@ -346,6 +371,16 @@ def test_a_hard_value_whose_gradient_is_made_by_hand_is_no_cut():
     story.op(16, "Mul", ["reward", "logit"], "score")
     story.op(17, "AddV2", ["loss", "score"], "sum")
     assert lines(story.ask(story.variable("w", "ok"), goal="sum", suspected=(13,)), partial=True) == []
+
+
+@pytest.mark.parametrize(("op", "partial"), [("RealDiv", []), ("Square", [("op", 13)])])
+def test_a_factor_that_is_one_and_has_a_gradient_makes_up_for_a_hard_value(op, partial):
+    story = masked()
+    story.op(15, "StopGradient", ["loss"], "stopped", carries=False)
+    event = story.event(15, op)
+    for name in ("loss", "stopped") if op == "RealDiv" else ("loss",):
+        story.graph.edges.append(g.Edge(story.node(name), story.node("sum"), g.OP, event, True))
+    assert lines(story.ask(story.variable("w", "ok"), goal="sum", suspected=(13,)), partial=True) == partial
 
 
 @pytest.mark.parametrize(("chosen", "partial"), [("x", []), ("other", [("op", 12)])])

@@ -41,7 +41,61 @@ def terms(paths: Paths, living: Set[int]) -> List[Edge]:
                     continue
             if _is_term(paths, edge, living):
                 found.append(edge)
+    return found + _counts(paths, living)
+
+
+def _counts(paths: Paths, living: Set[int]) -> List[Edge]:
+    """Edges by which a living value becomes an integer or a truth value that is counted in a term of the target.
+
+    A mask, an index or a chosen action meets what carries the gradient in other ways than a sum.
+    """
+    hard = paths.graph.hard
+    found = []
+    for node in living:
+        for edge in paths.forward.get(node, ()):
+            if edge.kind != OP or edge.dst not in hard or paths.question.tape not in edge.event.tapes:
+                continue
+            if edge.dst not in paths.useful or stopped_beside(paths, edge, living):
+                continue
+            numbers = [
+                e for n in _through(paths, edge.dst, hard) for e in paths.forward.get(n, ()) if e.dst not in hard
+            ]
+            used = [e for e in numbers if e.dst in paths.smooth]
+            if used and all(_is_counted(paths, e, living) for e in used):
+                found.append(edge)
     return found
+
+
+def _through(paths: Paths, start: int, among: Set[int]) -> Set[int]:
+    return paths.downstream([start], lambda edge: edge.dst in among)
+
+
+def _is_counted(paths: Paths, number: Edge, living: Set[int]) -> bool:
+    """The number is a term of the target by itself: it meets the gradient in sums alone."""
+    if number.kind != OP or any(other.src in living for other in _inputs(paths, number)):
+        return False
+    meetings = _meetings(paths, number.dst, living)
+    return bool(meetings) and all(
+        edge.event.op in _JOINS | _SIGNED and _linear_to_target(paths, edge.dst) for edge in meetings
+    )
+
+
+def stopped_beside(paths: Paths, cut: Edge, living: Set[int]) -> bool:
+    """The value is also stopped on purpose further on: its gradient is made by hand.
+
+    That is a reward beside a log-probability (the value is stopped before it meets what carries a gradient), or a
+    factor that is one and has a gradient: `x / stop_gradient(x)`.
+    """
+    onward = paths.downstream([cut.dst], lambda edge: edge.dst in paths.useful)
+    stops = [e for node in onward for e in paths.forward.get(node, ()) if e.event.op == "StopGradient"]
+    if not stops:
+        return False
+    alone = paths.downstream([cut.dst], lambda edge: edge.dst in paths.useful and edge.dst not in living)
+    return any(stop.src in alone or _meets_itself(paths, stop) for stop in stops)
+
+
+def _meets_itself(paths: Paths, stop: Edge) -> bool:
+    return any(other.src == stop.src for edge in paths.forward.get(stop.dst, ()) for other in _inputs(paths, edge))
 
 
 def _initialises(paths: Paths, write: Edge) -> bool:

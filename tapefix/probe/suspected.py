@@ -10,6 +10,7 @@ from typing import List, Optional, Set, Tuple
 
 from .before import reads_outside, stored
 from .graph import EXPORT, OP, PYTHON, READ, STATE, Edge, Event, Source
+from .partial import stopped_beside
 from .paths import Paths
 
 Place = Tuple[str, int]
@@ -39,19 +40,13 @@ def _lost(paths: Paths, reached: Set[int]) -> List[Tuple[str, Event, Place]]:
         edge = todo.pop()
         place = edge.event.place
         if place is not None and _suspected(paths, edge.event):
-            if edge.kind == OP and (_stopped_beside(paths, edge, reached) or _chooses_its_own(paths, edge)):
+            if edge.kind == OP and (stopped_beside(paths, edge, reached) or _chooses_its_own(paths, edge)):
                 continue
             found.append((OP if edge.kind == PYTHON else edge.kind, edge.event, place))
         elif edge.dst not in seen and (edge.dst in paths.graph.hard or edge.kind in (EXPORT, PYTHON)):
             seen.add(edge.dst)
             todo += [follow for follow in paths.forward.get(edge.dst, ()) if _leads(paths, follow)]
     return found
-
-
-def _stopped_beside(paths: Paths, cut: Edge, reached: Set[int]) -> bool:
-    """The value is also stopped on purpose further on: its gradient is made by hand, by its log-probability."""
-    onward = paths.downstream([cut.dst], lambda edge: edge.dst in paths.useful and edge.dst not in reached)
-    return any(edge.event.op == "StopGradient" for node in onward for edge in paths.forward.get(node, ()))
 
 
 def _chooses_its_own(paths: Paths, cut: Edge) -> bool:
