@@ -30,6 +30,9 @@ class FlowFacts(SyntaxFacts):
     def is_tensor(self, node: ast.expr) -> bool:
         return self.model.kind_of(node) == Kind.TENSOR
 
+    def may_be_variable(self, node: ast.expr) -> bool:
+        return bool(self.model.kind_of(node) & Kind.VARIABLE)
+
     def is_array(self, node: ast.expr) -> bool:
         return self.model.kind_of(node) == Kind.ARRAY or super().is_array(node)
 

@@ -11,6 +11,7 @@ from tapefix.rewrite import imports
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.functional_weights import ALTERNATIVES, MESSAGE, WRITES, Functional, Loop, is_frozen
+from tapefix.rewrite.leaving.variables import only_computed_with
 from tapefix.rewrite.leaving.writing import replaced
 from tapefix.rewrite.names import fresh
 
@@ -41,8 +42,7 @@ def run_on_computed(model: Model, cut: Cut) -> Fix | Refusal:
         if cut.how is How.WEIGHTS_COPIED and isinstance(call, ast.Call) and _attribute(call) == "get_weights":
             above = syntax.parent(call)
             if not (isinstance(above, ast.Call) and _attribute(above) == "set_weights"):
-                assert isinstance(call.func, ast.Attribute)
-                return replaced(document, call, "{owner}.weights", "read the weights themselves", owner=call.func.value)
+                return _read(model, document, call)
         if "tf_keras" in document.text or "TF_USE_LEGACY_KERAS" in document.text:
             return Refusal(_KERAS_2)
         if "BatchNormalization" in document.text:
@@ -62,6 +62,35 @@ def run_on_computed(model: Model, cut: Cut) -> Fix | Refusal:
     except EditConflict as conflict:
         return Refusal(str(conflict))
     return Refusal(_BY_HAND)
+
+
+def _read(model: Model, document: Document, call: ast.Call) -> Fix | Refusal:
+    """`get_weights()` as the weights: tensors made of them where more is done with one than to compute with it."""
+    assert isinstance(call.func, ast.Attribute)
+    syntax, owner, message = syntax_of(document), call.func.value, "read the weights themselves"
+    above = syntax.parent(call)
+    one = isinstance(above, ast.Subscript) and above.value is call and not isinstance(above.slice, ast.Slice)
+    if _suffices(model, syntax, above if one and isinstance(above, ast.expr) else call):
+        return replaced(document, call, "{owner}.weights", message, owner=owner)
+    if isinstance(above, ast.Subscript) and one:
+        template = "tf.convert_to_tensor({owner}.weights[{index}])"
+        return replaced(document, above, template, message, owner=owner, index=above.slice)
+    return replaced(document, call, "[tf.convert_to_tensor(w) for w in {owner}.weights]", message, owner=owner)
+
+
+def _suffices(model: Model, syntax: Syntax, weights: ast.expr) -> bool:
+    """Whether Variables will do: those who get the weights, in a loop or by a name, only compute with them."""
+    above = syntax.parent(weights)
+    if isinstance(above, ast.Call) and isinstance(above.func, ast.Name) and above.func.id in ("zip", "enumerate"):
+        above = syntax.parent(above)
+    if isinstance(above, (ast.For, ast.comprehension)):
+        targets: list[ast.expr] = [above.target]
+    elif isinstance(above, ast.Assign) and above.value is weights:
+        targets = above.targets
+    else:
+        return False
+    names = {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return only_computed_with(model, syntax, names, syntax.scope(weights))
 
 
 def _attribute(call: ast.Call) -> str:

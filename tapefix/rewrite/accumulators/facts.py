@@ -42,6 +42,9 @@ class Facts(Protocol):
     def is_tensor(self, node: ast.expr) -> bool:
         """Whether the value is surely a tensor."""
 
+    def may_be_variable(self, node: ast.expr) -> bool:
+        """Whether the value may be a Variable, which changes later and, in Keras 3, can't be stacked."""
+
     def is_array(self, node: ast.expr) -> bool:
         """Whether the value is surely a NumPy array."""
 
@@ -148,6 +151,9 @@ class SyntaxFacts(Ranks):
         return [call for call in calls if call.func in uses]
 
     def is_tensor(self, node: ast.expr) -> bool:
+        return False
+
+    def may_be_variable(self, node: ast.expr) -> bool:
         return False
 
     def is_array(self, node: ast.expr) -> bool:

@@ -15,7 +15,7 @@ from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
 from tapefix.rewrite.accumulators.reads import as_tensor
 from tapefix.rewrite.accumulators.sequence import Filling, filling
-from tapefix.rewrite.accumulators.values import holds_floats, slot_value, value_rank, wanted_cast
+from tapefix.rewrite.accumulators.values import holds_floats, read_at_once, slot_value, value_rank, wanted_cast
 from tapefix.rewrite.edits import EditSet
 
 
@@ -55,7 +55,7 @@ def fitted(job: Job, edits: EditSet, write: Write, fill: Filling) -> tuple[str, 
     """The written value as a template that has the shape of its slot, or gets it when all are reshaped at the end."""
     assert write.value is not None
     if fill.flat and value_rank(write.value, job) is None and job.made.rank == fill.depth:
-        return "{value}", {"value": write.value}
+        return read_at_once(job, edits, write, "{value}"), {"value": write.value}
     axes = list(range(fill.depth)) if fill.flat else [fill.axis]
     return slot_value(job, edits, write, axes, numbers_stay=True)
 

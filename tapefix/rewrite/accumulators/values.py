@@ -65,6 +65,21 @@ def holds_floats(job: Job) -> None:
 def slot_value(
     job: Job, edits: EditSet, write: Write, axes: list[int], slot_now: str = "", numbers_stay: bool = False
 ) -> tuple[str, dict[str, ast.AST | str]]:
+    """See `_slot_value`; a Variable is read at once: the slot keeps the value of that moment."""
+    template, parts = _slot_value(job, edits, write, axes, slot_now, numbers_stay)
+    return read_at_once(job, edits, write, template), parts
+
+
+def read_at_once(job: Job, edits: EditSet, write: Write, template: str) -> str:
+    """The template, with a Variable that would be kept as it is made a tensor."""
+    if template == "{value}" and write.value is not None and job.facts.may_be_variable(write.value):
+        return f"{job.tf(edits, write.statement)}.convert_to_tensor({{value}})"
+    return template
+
+
+def _slot_value(
+    job: Job, edits: EditSet, write: Write, axes: list[int], slot_now: str, numbers_stay: bool
+) -> tuple[str, dict[str, ast.AST | str]]:
     """The written value as a template that has the shape of its slot; `axes` are those that the slot does not have.
     `slot_now` is what the slot holds before, whose shape is taken where the sizes can't be named at that place;
     with `numbers_stay` a value that carries no gradient stays a NumPy array.

@@ -47,7 +47,10 @@ def kept(model: Model, cut: Cut) -> Fix | Refusal:
     if not scalar(model, document, value):
         return replaced(document, call, "tf.reshape({value}, [])", message, value=value)
     above = syntax_of(document).parent(call)
-    if model.kind_of(value) & Kind.VARIABLE and not isinstance(above, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)):
+    used_up = isinstance(above, (ast.BinOp, ast.UnaryOp, ast.Compare)) or (
+        isinstance(above, ast.Call) and model.api_of(above.func).startswith(("tensorflow.", "numpy.", "math."))
+    )
+    if model.kind_of(value) & Kind.VARIABLE and not used_up:
         # the name must go on meaning today's value
         return replaced(document, call, "tf.convert_to_tensor({value})", message, value=value)
     return replaced(document, call, "{value}", message, value=value)

@@ -13,6 +13,7 @@ from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators import SyntaxFacts
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
+from tapefix.rewrite.leaving.variables import converted
 from tapefix.rewrite.leaving.writing import finished, put, replaced
 from tapefix.rewrite.numpy_table import translate_attribute, translate_call
 from tapefix.rewrite.numpy_table.row import Rewrite, is_plain
@@ -54,10 +55,12 @@ def said_in_tensorflow(model: Model, document: Document, call: ast.Call, name: s
         problem = write(edits, call, rewrite)
         if problem is not None:
             return problem
+        converted(model, edits, rewrite)
         _matrix_products(model, edits, call, done)
         for other, its_name, tensors in _companions(model, document, call):
             translated = _translated(document, other, its_name, tensors)
             if isinstance(translated, Rewrite) and write(edits, other, translated) is None:
+                converted(model, edits, translated)
                 _matrix_products(model, edits, other, done)
         return finished(edits, f"say {name.replace('numpy.', 'np.')} in TensorFlow")
     except EditConflict as conflict:

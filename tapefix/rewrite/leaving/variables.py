@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tapefix.flow import Model
 from tapefix.flow.values import Kind, Var
+from tapefix.rewrite.accumulators.syntax import Syntax
 from tapefix.rewrite.edits import EditSet
 from tapefix.rewrite.leaving.writing import put
+from tapefix.rewrite.numpy_table.row import Rewrite
 
 
 def may_be_variable(model: Model, node: ast.expr) -> bool:
@@ -29,13 +32,45 @@ def _by_tensorflow(variable: Var) -> bool:
     return isinstance(name, (ast.Name, ast.Attribute)) and not ast.unparse(name).endswith("add_weight")
 
 
-def converted(model: Model, edits: EditSet, nodes: list[ast.expr]) -> None:
-    """Each Keras weight among the elements of the lists that are given becomes a tensor."""
-    for node in nodes:
-        if isinstance(node, (ast.List, ast.Tuple)):
-            converted(model, edits, node.elts)
-            for element in node.elts:
-                if may_be_keras_weight(model, element):
-                    put(edits, element, "tf.convert_to_tensor({value})", value=element)
-        elif isinstance(node, (ast.ListComp, ast.GeneratorExp)) and may_be_keras_weight(model, node.elt):
-            put(edits, node.elt, "tf.convert_to_tensor({value})", value=node.elt)
+def only_computed_with(model: Model, syntax: Syntax, names: set[str], scope: ast.AST) -> bool:
+    """Whether the names are only read as operands and as arguments of the array libraries: a Variable will do."""
+    return all(
+        _is_operand(model, syntax, node)
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)
+    )
+
+
+def _is_operand(model: Model, syntax: Syntax, node: ast.Name) -> bool:
+    above = syntax.parent(node)
+    if isinstance(above, ast.BinOp):
+        return True
+    if isinstance(above, ast.Call) and node in above.args:
+        return model.api_of(above.func).startswith(("tensorflow.", "numpy.", "keras."))
+    return False
+
+
+def converted(model: Model, edits: EditSet, rewrite: Rewrite) -> None:
+    """The Keras weights among a translated call's parts become tensors where TensorFlow does not take them:
+    in lists, and where their type is asked for its limits.
+    """
+    for name, part in rewrite.parts.items():
+        limits = re.search(rf"\{{{name}\}}\.dtype\.\w", rewrite.template)
+        if limits and may_be_keras_weight(model, part):
+            _convert(edits, part)
+        else:
+            _convert_elements(model, edits, part)
+
+
+def _convert_elements(model: Model, edits: EditSet, node: ast.expr) -> None:
+    if isinstance(node, (ast.List, ast.Tuple)):
+        for element in node.elts:
+            _convert_elements(model, edits, element)
+            if may_be_keras_weight(model, element):
+                _convert(edits, element)
+    elif isinstance(node, (ast.ListComp, ast.GeneratorExp)) and may_be_keras_weight(model, node.elt):
+        _convert(edits, node.elt)
+
+
+def _convert(edits: EditSet, node: ast.expr) -> None:
+    put(edits, node, "tf.convert_to_tensor({value})", value=node)
