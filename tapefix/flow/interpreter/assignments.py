@@ -121,6 +121,7 @@ class Assignments(Core):
             kind,
             self.live_in(whole),
             self.lost_of(whole),
+            ref=value.ref if isinstance(value.ref, Array) else None,  # a row is a view: writing it writes the array
             dtype=whole.dtype,
             node=node,
             near=value.near,
@@ -170,7 +171,6 @@ class Assignments(Core):
                 self.log_mutation(ref, value)
         self.note(target, value)
 
-            ref=value.ref if isinstance(value.ref, Array) else None,  # a row is a view: writing it writes the array
     def assign_item(self, target: ast.Subscript, value: Value) -> None:
         owner = self.eval_place(target.value)
         if owner.kind == Kind.ARRAY and owner.ref is None and isinstance(target.value, ast.Name):
