@@ -507,3 +507,22 @@ def test_the_original_is_run_once_for_many_repairs_of_it(runner, tmp_path):
     ]
     assert [type(evidence) for evidence in shown] == [Proven, NotProven]
     assert shown[0].before is shown[1].before
+
+
+def test_a_repair_is_weighed_with_the_findings_of_its_own_text(proves, tmp_path):
+    scaled = WHOLE.replace("decoder(encoder(x))", "decoder(encoder(x) / tf.norm(encoder(x)).numpy())")
+
+    def find(files, changed=None):
+        for path in files:
+            text = changed[path] if changed else path.read_bytes()
+            for line, code in enumerate(text.decode().splitlines(), 1):
+                if ".numpy()" in code:
+                    yield StaticFinding("TAP201", str(path), line, line)
+
+    def evidence_on(after):
+        return proves({"train.py": scaled + "step()\n"}, {"train.py": after + "step()\n"}, find=find)["train.py"]
+
+    assert isinstance(evidence_on(scaled.replace(".numpy()", "")), Proven)
+    moved = evidence_on(scaled.replace(" / tf", "  / tf"))
+    assert isinstance(moved, NotProven)
+    assert "is still partial" in moved.reason

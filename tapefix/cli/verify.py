@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -123,12 +124,15 @@ def _python(config: Config) -> str:
 
 
 def _finder(tools: Tools) -> Finder:
-    def find(files: Sequence[Path]) -> Iterable[StaticFinding]:
-        from tapefix.documents.workspace import Workspace
+    def find(
+        files: Sequence[Path], changed: Mapping[Path, bytes | None] = MappingProxyType({})
+    ) -> Iterable[StaticFinding]:
+        from tapefix.documents.workspace import Workspace, read_file
         from tapefix.engine import Checked, check_document
         from tapefix.verify import StaticFinding
 
-        workspace = Workspace()
+        texts = {str(path): data for path, data in changed.items()}
+        workspace = Workspace(lambda name: texts[name] if name in texts else read_file(name))
         for path in files:
             result = check_document(workspace, str(path), tools)
             for finding in result.findings if isinstance(result, Checked) else ():

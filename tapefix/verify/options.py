@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 STEPS = 3
@@ -47,12 +48,19 @@ class StaticFinding:
 
 
 class Finder(Protocol):
-    """Gives the static findings of some files; the command line passes the engine's."""
+    """Gives the static findings of some files; the command line passes the engine's.
 
-    def __call__(self, files: Sequence[Path]) -> Iterable[StaticFinding]: ...
+    `changed` are files as they would be after a repair (None: removed), instead of what is on disk.
+    """
+
+    def __call__(
+        self, files: Sequence[Path], changed: Mapping[Path, bytes | None] = MappingProxyType({})
+    ) -> Iterable[StaticFinding]: ...
 
 
-def no_findings(files: Sequence[Path]) -> Iterable[StaticFinding]:
+def no_findings(
+    files: Sequence[Path], changed: Mapping[Path, bytes | None] = MappingProxyType({})
+) -> Iterable[StaticFinding]:
     """The finder of those who have none."""
     return ()
 

@@ -87,11 +87,8 @@ def report_on(
     recorded = runner.observe(project, target, "record", overlay)
     judged = judge(recorded.trace, recorded.ended, recorded.trace.causes)
     notes: list[str] = []
-    findings: tuple[StaticFinding, ...] = ()
-    failure = ""
     if _can_explain(judged, recorded, options):
-        if not overlay:
-            findings, failure = _findings(recorded, options)
+        findings, failure = _findings(recorded, options, overlay or {})
         wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
         explained = runner.observe(project, target, "explain", overlay, findings, wall)
         causes = [*recorded.trace.causes, *explained.trace.causes]
@@ -136,13 +133,16 @@ def _can_explain(judged: Judgement, recorded: Observation, options: VerifyOption
     return options.explain != "never" and judged.verdict is not Verdict.TIMEOUT and bool(recorded.trace.processes)
 
 
-def _findings(recorded: Observation, options: VerifyOptions) -> tuple[tuple[StaticFinding, ...], str]:
-    """What `check` finds in the files that the run has opened, and a note where it fails.
+def _findings(
+    recorded: Observation, options: VerifyOptions, overlay: Mapping[Path, bytes | None]
+) -> tuple[tuple[StaticFinding, ...], str]:
+    """What `check` finds in the files that the run has opened, as they were in it, and a note where it fails.
 
     Without it the trace alone explains: what has run is the better witness, so no fault of a rule may cost the verdict.
     """
     try:
-        return tuple(options.find([Path(name) for name in sorted(recorded.loaded)])), ""
+        files = [Path(name) for name in sorted(recorded.loaded)]
+        return tuple(options.find(files, overlay) if overlay else options.find(files)), ""
     except Exception as error:
         return (), f"check failed on this program ({type(error).__name__}: {error}); the trace alone explains"
 
