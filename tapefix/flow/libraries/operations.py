@@ -136,6 +136,11 @@ NUMPY_SHAPE_ONLY = frozenset(
     may_share_memory shares_memory broadcast_shapes array2string array_repr array_str""".split()
 )
 NUMPY_BUFFERS = frozenset("zeros empty ones full zeros_like empty_like ones_like full_like".split())
+#: functions, and methods of arrays, that give another view of the same numbers
+NUMPY_VIEWS = frozenset(
+    """ravel reshape view transpose swapaxes moveaxis rollaxis squeeze expand_dims atleast_1d atleast_2d atleast_3d
+    asarray asanyarray flip flipud fliplr rot90 nditer split array_split hsplit vsplit""".split()
+)
 NUMPY_MAKERS = frozenset(
     """array asarray asanyarray ascontiguousarray stack vstack hstack dstack column_stack row_stack concatenate append
     block fromiter insert""".split()
@@ -143,11 +148,6 @@ NUMPY_MAKERS = frozenset(
 #: NumPy functions whose result is no longer a smooth number
 NUMPY_INDEX = frozenset(
     """argmax argmin argsort argwhere nonzero flatnonzero where searchsorted digitize lexsort argpartition sign round
-#: functions, and methods of arrays, that give another view of the same numbers
-NUMPY_VIEWS = frozenset(
-    """ravel reshape view transpose swapaxes moveaxis rollaxis squeeze expand_dims atleast_1d atleast_2d atleast_3d
-    asarray asanyarray flip flipud fliplr rot90 nditer split array_split hsplit vsplit""".split()
-)
     rint floor ceil trunc unique bincount histogram greater less equal not_equal greater_equal less_equal isnan isinf
     isfinite any all isin in1d logical_and logical_or logical_not count_nonzero random choice allclose""".split()
 )
