@@ -41,7 +41,7 @@ NOT_SEEN = set(
 #: repaired programs in which the model still sees a cut
 FALSE_ALARMS = set(
     """
-    attention-cutoff-level pixel-coordinates-int32 rebar-like-missing-score-term
+    attention-cutoff-level rebar-like-missing-score-term
     """.split()
 )
 NEAR = 1  # rows

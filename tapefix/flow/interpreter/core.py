@@ -312,10 +312,9 @@ class Core:
             others = any(c for j, c in enumerate(carries) if j != i)
             if value.lost and others and not carries[i]:
                 near = frozenset().union(*(v.near for j, v in enumerate(values) if j != i)) if same else frozenset()
+                meant = CHOOSING | {How.TO_NUMPY}  # counts and choices: a divisor or weight, not a part of the value
                 result.append(
-                    frozenset(
-                        x if near & x.past and x.site.how is not How.TO_NUMPY else x.weakened() for x in value.lost
-                    )
+                    frozenset(x if near & x.past and x.site.how not in meant else x.weakened() for x in value.lost)
                 )
             else:
                 result.append(value.lost)
