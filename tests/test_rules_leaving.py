@@ -354,6 +354,12 @@ def test_numbers_stored_in_a_roll_out_are_a_matter_of_judgement() -> None:
         ("out = model(x)\nkeep = True\nwith tf.GradientTape(persistent=keep) as tape:", "which the tape is made with"),
         ("out = model(x)\nmodel.fit(x, x)\nwith tf.GradientTape() as tape:", "trains a model by itself"),
         ("out = model(x)\nwith tf.device('cpu'), tf.GradientTape() as tape:", "opens something else"),
+        (
+            "out = tf.keras.Sequential([tf.keras.layers.Dense(2)])(model(x))\n"
+            "for _ in range(2):\n  with tf.GradientTape() as tape:",
+            "new in each step",
+        ),
+        ("out = model(next(iter([x])))\nfor _ in range(2):\n  with tf.GradientTape() as tape:", "takes something new"),
     ],
 )
 def test_a_tape_is_not_opened_earlier_where_that_changes_more(before: str, reason: str) -> None:

@@ -11,8 +11,11 @@ from tapefix.flow import Cut, Model
 from tapefix.rewrite.accumulators.syntax import Syntax, names_read, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
+from tapefix.rewrite.makers import makes_variables
 from tapefix.rewrite.tape_block import Block
 
+#: calls that give something else the next time
+_CONSUMING = frozenset({"next", "pop", "popleft", "get_nowait", "read", "readline", "input", "get_next"})
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -40,6 +43,9 @@ def moved(model: Model, cuts: Iterable[Cut], block: Block) -> Fix | Refusal:
             return Refusal(
                 f"line {statement.lineno} uses the value before the tape is opened; run the forward pass inside it"
             )
+        problem = why_not_again(model, statement)
+        if problem:
+            return Refusal(problem)
         chosen.append(statement)
         names |= _stored(statement)
     early = _used_early(syntax, siblings[first:end], loop, block, chosen, names)
@@ -60,6 +66,22 @@ def moved(model: Model, cuts: Iterable[Cut], block: Block) -> Fix | Refusal:
         )
     except EditConflict as conflict:
         return Refusal(str(conflict))
+
+
+def why_not_again(model: Model, statement: ast.stmt) -> str:
+    """Why a statement can't run in every step; "" if it can."""
+    maker = makes_variables(model, statement)
+    if maker is not None:
+        return (
+            f"line {maker.lineno} makes Variables, which would be new in each step; keep them, and compute what "
+            "depends on them when it is asked for: in a method or a property"
+        )
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in _CONSUMING:
+                return f"line {node.lineno} takes something new each time it runs; run the forward pass inside the tape"
+    return ""
 
 
 def _is_binding(statement: ast.stmt) -> bool:
@@ -142,6 +164,9 @@ def handed_over(model: Model, cuts: list[Cut], block: Block) -> Fix | Refusal:
     site = _only_call(syntax, function)
     if site is None:
         return Refusal(f"`{function.name}` is not called in one place alone; run the forward pass inside its tape")
+    problem = why_not_again(model, syntax.statement(cut.spot.node))
+    if problem:
+        return Refusal(problem)
     try:
         return _Handover(document, function, site, block).fix(syntax.statement(cut.spot.node))
     except EditConflict as conflict:
