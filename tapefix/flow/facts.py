@@ -47,6 +47,9 @@ class How(str, enum.Enum):
     # the tape
     UNWATCHED = "unwatched"
     OUTSIDE_TAPE = "outside-tape"
+    AFTER_TAPE = "after-tape"  # made after the tape's block has ended
+    DERIVED_OUTSIDE = "derived-outside"  # a derivative that is differentiated again, taken outside the outer tape
+    NOT_RECORDED = "not-recorded"  # inside stop_recording
     UNTRACKED = "untracked"
     ALL_WEIGHTS = "all-weights"  # model.variables as sources: also what is never trained
 

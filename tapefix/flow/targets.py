@@ -7,6 +7,7 @@ from typing import Any
 
 from tapefix.flow.facts import Cut, How, Origin, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.interpreter.core import head_of
 from tapefix.flow.libraries.library import Library
 from tapefix.flow.values import (
     ANY_TAPE,
@@ -19,6 +20,7 @@ from tapefix.flow.values import (
     Instance,
     Kind,
     Layer,
+    Left,
     Lost,
     Mapping,
     Sequence,
@@ -145,10 +147,9 @@ class Targets(Library):
             self.unwatched(tape, sources, target, node)
         self.untrained(sources, node)
         self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"))
-        outer = [t for t in self.tapes if t is not tape]
-        saved, self.tapes = self.tapes, outer
+        saved, self.leaving = self.leaving, How.DERIVED_OUTSIDE
         result = Value(Kind.TENSOR, self.live_of(target), self.lost_of(target), node=node)
-        self.tapes = saved
+        self.leaving = saved
         if sources is not None and (isinstance(sources.ref, (Sequence, Weights)) or sources.kind == Kind.UNKNOWN):
             if isinstance(sources.ref, Sequence) and sources.ref.items is not None:
                 return Value(Kind.CONTAINER, ref=Sequence("list", [result for _ in sources.ref.items]), node=node)
@@ -275,10 +276,8 @@ class Targets(Library):
                 and dep.source not in told
                 and not dep.source.assumed
             ):
-                spot = self.nearest(dep, tape)
-                site = self.sites.setdefault(
-                    (How.OUTSIDE_TAPE, id(spot.node)), CutSite(How.OUTSIDE_TAPE, spot, "outside the tape")
-                )
+                how, spot = self.let_go(dep, tape)
+                site = self.sites.setdefault((how, id(spot.node)), CutSite(how, spot, "outside the tape"))
                 self.report(Lost(site, dep.source, dep.tapes), seen, partial=False)
 
     def untrained(self, sources: Value | None, node: ast.AST) -> None:
@@ -294,13 +293,21 @@ class Targets(Library):
                     lost = Lost(site, statistics[0], frozenset())
                     self.report(lost, Target(self.spot(node), "gradient"), partial=False)
 
+    def let_go(self, dep: Dep, tape: Tape) -> tuple[How, Spot]:
+        """How and where it came that the tape does not know of a read: never recorded, or not to the end."""
+        left = next((one for one in dep.left if one.tape is tape), None)
+        if left is not None:
+            return left.how, left.spot if left.how is How.NOT_RECORDED else self.nearest(left, tape)
+        how = How.AFTER_TAPE if tape.ended and dep.when >= tape.ended else How.OUTSIDE_TAPE
+        return how, self.nearest(dep, tape)
+
     @staticmethod
-    def nearest(dep: Dep, tape: Tape) -> Spot:
-        """The statement that ran the forward pass, in the frame that opened the tape or the nearest common one."""
-        common = dep.spot
-        for frame, spot in dep.trail:
+    def nearest(at: Dep | Left, tape: Tape) -> Spot:
+        """The statement that ran the operation, in the frame that opened the tape or the nearest common one."""
+        common = at.spot
+        for frame, spot in at.trail:
             if frame in tape.frames:
-                common = spot
+                common = Spot(spot.filename, head_of(spot.node), spot.function)
         return common
 
     def unwatched(self, tape: Tape, sources: Value | None, target: Value, node: ast.AST) -> None:

@@ -54,6 +54,7 @@ class Tape:
     keep: list[Value] = field(default_factory=list)  # watched values, so that their identity stays theirs
     nodes: set[ast.AST] = field(default_factory=set)  # the expressions that made them
     unsure: bool = False  # something was watched of which nothing is known
+    ended: int = 0  # when its block ended last, on the run's clock; 0 while it is open
 
 
 #: recorded by whatever tape runs when a functional model is called
@@ -70,6 +71,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """From here on a tape does not record what is made of a value: its block has ended, or it was told to stop."""
+
+    tape: Tape
+    how: How
+    spot: Spot
+    trail: tuple[tuple[Any, Spot], ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Dep:
     """The gradient of `source` still flows, for the tapes that recorded every step so far."""
 
@@ -79,6 +90,9 @@ class Dep:
     conditional: bool = False  # only one of two branches uses the source
     #: the frames that were active at the read and their statements, outermost first
     trail: tuple[tuple[Any, Spot], ...] = field(default=(), compare=False)
+    #: where tapes that had recorded it so far, or were told to stop, let go of it
+    left: tuple[Left, ...] = ()
+    when: int = field(default=0, compare=False)  # the read, on the run's clock
 
     def __hash__(self) -> int:
         return hash((self.source, self.spot.node))

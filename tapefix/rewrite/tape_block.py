@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from tapefix.codemod import Applicability, Fix, Refusal
 from tapefix.documents.document import Document, Edit
-from tapefix.flow import Cut, Model
+from tapefix.flow import Cut, How, Model
 from tapefix.rewrite import build
 from tapefix.rewrite.accumulators.syntax import names_read, syntax_of
+from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
+from tapefix.rewrite.names import fresh
 
 _TRAINS = frozenset({"fit", "train_on_batch", "fit_generator"})
 
@@ -71,7 +73,7 @@ def widened(model: Model, cuts: Iterable[Cut], block: Block) -> Fix | Refusal:
                 "the forward pass and the tape's block are not in one block of statements; run it inside the tape"
             )
         first = min(first, at)
-    problem = _why_not_inside(block, siblings[first:here])
+    problem = _why_not_inside(block, siblings[first:here]) or _why_not_before(block, siblings[first:here])
     if problem:
         return Refusal(f"{problem}; run the forward pass inside the tape's block")
     edit = _reopened(block, siblings[first])
@@ -95,7 +97,6 @@ def _position(model: Model, cut: Cut, block: Block, siblings: list[ast.stmt]) ->
 
 def _why_not_inside(block: Block, statements: list[ast.stmt]) -> str:
     """Why the statements can't run inside the tape's block; "" if they can."""
-    settings: set[str] = set()
     for item in block.statement.items:
         call = item.context_expr
         if not (
@@ -104,19 +105,137 @@ def _why_not_inside(block: Block, statements: list[ast.stmt]) -> str:
             and _last(call.func) == "GradientTape"
         ):
             return "the block opens something else besides the tape"
-        settings |= names_read(call)
-    tapes = _bound_by(block.statement)
     for statement in statements:
         for node in ast.walk(statement):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)):
                 return f"line {node.lineno} waits or yields"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TRAINS:
+                return f"line {node.lineno} trains a model by itself"
+    return ""
+
+
+def _why_not_before(block: Block, statements: list[ast.stmt]) -> str:
+    """Why the block can't open before the statements; "" if it can."""
+    settings = {name for item in block.statement.items for name in names_read(item.context_expr)}
+    tapes = _bound_by(block.statement)
+    for statement in statements:
+        for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id in tapes:
                 return f"line {node.lineno} uses the name `{node.id}` before the block"
             if isinstance(node, ast.Name) and node.id in settings and isinstance(node.ctx, ast.Store):
                 return f"line {node.lineno} sets `{node.id}`, which the tape is made with"
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TRAINS:
-                return f"line {node.lineno} trains a model by itself"
     return ""
+
+
+def lengthened(model: Model, cuts: Iterable[Cut], block: Block) -> Fix | Refusal:
+    """The block ended behind the statements of the cuts, so that the tape records them.
+
+    Nothing runs twice or in another order: what follows the block moves into it, indented one level deeper.
+    """
+    document, layout = block.document, Layout.of(block.document)
+    siblings = layout.block(block.statement)
+    here = last = siblings.index(block.statement)
+    for cut in cuts:
+        at = _position(model, cut, block, siblings)
+        if at is None or at <= here:
+            return Refusal("what is computed does not follow the tape's block directly; compute it inside the block")
+        last = max(last, at)
+    problem = _why_not_inside(block, siblings[here + 1 : last + 1]) or _why_not_behind(
+        block, siblings[here + 1 : last + 1]
+    )
+    if problem:
+        return Refusal(f"{problem}; compute it inside the tape's block")
+    runs = [layout.run(statement) for statement in (block.statement, block.statement.body[0], *siblings[here + 1 :])]
+    if (
+        not all(run.own_line for run in runs[: last - here + 2])
+        or runs[last - here + 1].statements[-1] is not siblings[last]
+    ):
+        return Refusal("the statements share a line; move them into the tape's block by hand")
+    start, end = layout.after(block.statement), layout.after(siblings[last])
+    indent, deeper = layout.indent(block.statement), layout.indent(block.statement.body[0])
+    text = build.reindent(document.text[start:end], indent, deeper, document.newline)
+    group = f"lengthen {document.filename} {start} {end}"
+    edit = Edit(document.filename, start, end, text)
+    return Fix(Applicability.SAFE, "let the tape record it: move it into the block", (edit,), group=group)
+
+
+def lengthened_over(model: Model, cut: Cut) -> Fix | Refusal:
+    """`lengthened` over all that is computed too late for the same block."""
+    block = block_of(model, cut)
+    if isinstance(block, Refusal):
+        return block
+    late = [one for one in model.of(How.AFTER_TAPE, How.DERIVED_OUTSIDE) if is_of(block_of(model, one), block)]
+    found = lengthened(model, late, block)
+    return lengthened(model, [cut], block) if isinstance(found, Refusal) else found
+
+
+def is_of(one: Block | Refusal, block: Block) -> bool:
+    return isinstance(one, Block) and one.statement is block.statement
+
+
+def target_named(model: Model, cut: Cut) -> Fix | Refusal:
+    """What the gradient call computes as its target, computed at the end of the tape's block under a name."""
+    block = block_of(model, cut)
+    if isinstance(block, Refusal):
+        return block
+    target = next((k.value for k in block.call.keywords if k.arg == "target"), None)
+    target = block.call.args[0] if block.call.args else target
+    siblings, edits = Layout.of(block.document).block(block.statement), EditSet(block.document)
+    at = _position(model, cut, block, siblings)
+    here = siblings.index(block.statement)
+    if target is None or at is None or at <= here:
+        return Refusal("the gradient is not asked right behind the tape's block; compute its target inside the block")
+    between = siblings[here + 1 : at]
+    stored = {
+        n.id for one in between for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    if any(not isinstance(one, (ast.Assign, ast.AnnAssign)) for one in between) or stored & names_read(target):
+        return Refusal("other statements run before the target is computed; compute it inside the tape's block")
+    problem = _why_not_inside(block, [])
+    if problem:
+        return Refusal(f"{problem}; compute the target inside the tape's block")
+    try:
+        name = fresh(edits, block.statement, "loss")
+        edits.insert_after(block.statement.body[-1], f"{name} = {block.document.source(target)}")
+        edits.replace(target, name)
+        return Fix(Applicability.SAFE, "compute the target at the end of the tape's block", edits.edits())
+    except EditConflict as conflict:
+        return Refusal(str(conflict))
+
+
+def _why_not_behind(block: Block, statements: list[ast.stmt]) -> str:
+    """Why the tape's block can't go on over the statements; "" if it can."""
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == block.tape and not isinstance(node.ctx, ast.Load):
+                return f"line {node.lineno} gives the name `{node.id}` away"
+            if node is block.call:
+                return f"line {node.lineno} already asks for the gradient"
+            if not is_persistent(block) and is_asked(node, block.tape):
+                return f"line {getattr(node, 'lineno', '?')} asks the tape, which records nothing from then on"
+    return ""
+
+
+def is_asked(node: ast.AST, tape: str) -> bool:
+    """`tape.gradient(...)`"""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("gradient", "jacobian", "batch_jacobian")
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == tape
+    )
+
+
+def is_persistent(block: Block) -> bool:
+    """The tape is made with `persistent=` something other than False."""
+    for item in block.statement.items:
+        call = item.context_expr
+        if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == block.tape:
+            given = [k.value for k in call.keywords if k.arg == "persistent"] if isinstance(call, ast.Call) else []
+            given += call.args[:1] if isinstance(call, ast.Call) else []
+            return any(not isinstance(value, ast.Constant) or bool(value.value) for value in given)
+    return False
 
 
 def _last(node: ast.expr) -> str:

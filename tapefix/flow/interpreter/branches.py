@@ -211,16 +211,20 @@ class Branches(Assignments):
     def run_With(self, node: ast.With | ast.AsyncWith) -> str | None:
         pushed: list[Tape] = []
         removed: list[list[Tape]] = []
+        stopped: list[Stopped] = []
         for item in node.items:
             value = self.eval(item.context_expr)
             tape = value.ref
             if isinstance(tape, Tape):
                 self.tapes.append(tape)
                 tape.frames = tuple(self.frames)
+                tape.ended = 0
                 pushed.append(tape)
             elif isinstance(tape, Stopped):
                 removed.append(list(self.tapes))
                 self.tapes = [t for t in self.tapes if t is not tape.tape]
+                stopped.append(tape)
+                self.stopped.append(tape)
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value)
                 if isinstance(tape, Tape) and isinstance(item.optional_vars, (ast.Name, ast.Attribute)):
@@ -230,11 +234,18 @@ class Branches(Assignments):
         finally:
             for tapes in reversed(removed):
                 self.tapes = tapes
+            for one in stopped:
+                self.stopped.remove(one)
             for tape in pushed:
-                if tape in self.tapes:
-                    self.tapes.remove(tape)
+                self.end_tape(tape)
 
     run_AsyncWith = run_With
+
+    def end_tape(self, tape: Tape) -> None:
+        if tape in self.tapes:
+            self.tapes.remove(tape)
+        self.clock += 1
+        tape.ended = self.clock
 
     def run_Try(self, node: Any) -> str | None:
         scope = self.scope

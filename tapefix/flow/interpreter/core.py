@@ -6,7 +6,7 @@ import ast
 import builtins
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tapefix.flow.facts import How, Spot
@@ -24,6 +24,7 @@ from tapefix.flow.values import (
     Imported,
     Instance,
     Kind,
+    Left,
     Lost,
     Mapping,
     Sequence,
@@ -106,11 +107,27 @@ class Frame:
     statement: ast.stmt | None = None
 
 
+def head_of(statement: ast.AST) -> ast.AST:
+    """A statement, or the expression at the head of a compound one."""
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        return statement.iter
+    if isinstance(statement, (ast.If, ast.While)):
+        return statement.test
+    return statement.items[0].context_expr if isinstance(statement, (ast.With, ast.AsyncWith)) else statement
+
+
 @dataclass(eq=False)
 class Stopped:
-    """`tape.stop_recording()`."""
+    """`tape.stop_recording()`, and the frame in which its block is."""
 
     tape: Tape
+    frame: Frame
+
+    def statement(self) -> Spot:
+        """The statement of the block that runs now."""
+        function, statement = self.frame.function, self.frame.statement
+        node = head_of(statement) if statement is not None else ast.Pass()
+        return Spot(self.frame.scope.module.filename, node, function.node if function else None)
 
 
 class Core:
@@ -118,6 +135,9 @@ class Core:
 
     def __init__(self, budget: int = 120_000) -> None:
         self.tapes: list[Tape] = []
+        self.stopped: list[Stopped] = []  # told not to record
+        self.leaving = How.AFTER_TAPE  # in what manner a value goes on that a tape does not record any more
+        self.clock = 1
         self.frames: list[Frame] = []
         self.statement: ast.stmt = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
         self.budget = budget
@@ -168,13 +188,12 @@ class Core:
         for whole in carried:
             for dep in whole.live:
                 if ANY_TAPE in dep.tapes:
-                    found.add(
-                        Dep(dep.source, active | {ANY_TAPE}, dep.spot, dep.conditional, dep.trail) if active else dep
-                    )
+                    found.add(replace(dep, tapes=active | {ANY_TAPE}) if active else dep)
                 elif dep.tapes <= active:
                     found.add(dep)
                 else:
-                    found.add(Dep(dep.source, dep.tapes & active, dep.spot, dep.conditional, dep.trail))
+                    left = dep.left + self.left_by(dep.tapes - active)
+                    found.add(replace(dep, tapes=dep.tapes & active, left=left))
         if watching:
             for tape in self.tapes:
                 for value in values if tape.watched else ():
@@ -189,7 +208,19 @@ class Core:
         return self.whole(value).live if value.kind & Kind.UNKNOWN else self.live_of(value)
 
     def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
-        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), False, self.trail())})
+        left = self.left_by([one.tape for one in self.stopped]) if self.stopped else ()
+        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), False, self.trail(), left, self.clock)})
+
+    def left_by(self, tapes: Iterable[Tape]) -> tuple[Left, ...]:
+        """These tapes do not record the statement that runs now."""
+        stopped = {one.tape: one for one in self.stopped}
+        spot, trail = self.spot(head_of(self.statement)), self.trail()
+        return tuple(
+            Left(tape, How.NOT_RECORDED, stopped[tape].statement())
+            if tape in stopped
+            else Left(tape, self.leaving, spot, trail)
+            for tape in tapes
+        )
 
     def whole(self, value: Value) -> Value:
         """A value with what its parts depend on, Variables and buffers being read now."""
@@ -408,7 +439,7 @@ class Core:
     def conditioned(value: Value, tags: frozenset[Lost]) -> Value:
         """The value of a choice: sources that only one branch uses are there on a condition."""
         chosen = {x.source for x in tags if x.choice}
-        live = frozenset(Dep(d.source, d.tapes, d.spot, True, d.trail) if d.source in chosen else d for d in value.live)
+        live = frozenset(replace(d, conditional=True) if d.source in chosen else d for d in value.live)
         return value.with_(live=live, lost=value.lost | tags)
 
     def tagged(self, value: Value, tags: frozenset[Lost]) -> Value:

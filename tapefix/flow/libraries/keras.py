@@ -242,8 +242,11 @@ class Keras(ValueMethods):
             through = any(d.source.assumed for d in whole.live)
             active = frozenset(self.tapes) or frozenset()
             spot, trail = self.spot(node), self.trail()
+            left = self.left_by([one.tape for one in self.stopped]) if self.stopped else ()
             live = frozenset(
-                Dep(d.source, active, spot, d.conditional, trail) for d in whole.live if not d.source.assumed
+                Dep(d.source, active, spot, d.conditional, trail, left, self.clock)
+                for d in whole.live
+                if not d.source.assumed
             )
             if not whole.live and not whole.lost:
                 live |= self.read_source(layer, node)

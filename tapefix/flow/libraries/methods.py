@@ -100,7 +100,7 @@ class ValueMethods(NumPy):
                 tape.keep.append(part)
             return NONE
         if name == "stop_recording":
-            return Value(Kind.OBJECT, ref=Stopped(tape))
+            return Value(Kind.OBJECT, ref=Stopped(tape, self.frame))
         if name in ("gradient", "jacobian", "batch_jacobian"):
             return self.gradient(tape, given, node)
         if name in ("watched_variables",):
