@@ -4,7 +4,7 @@ import tensorflow as tf
 
 tf.random.set_seed(2)
 model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)])
-twin = tf.keras.models.clone_model(model)
+twin = tf.keras.models.clone_model(model)  # made here
 x = tf.random.normal([5, 3])
 with tf.GradientTape() as tape:
     loss = tf.reduce_mean(tf.square(model(x)))
