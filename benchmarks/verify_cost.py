@@ -1,23 +1,25 @@
 """What verification costs beside running the programs: ratios, measured in one run.
 
-    python benchmarks/verify_cost.py [--cases 30] [--rounds 5] [--steps-only | --pairs-only] [--json FILE]
+    python benchmarks/verify_cost.py [--cases 30] [--rounds 3] [--steps-only | --pairs-only] [--json FILE]
 
 1. Fixture programs (tests/fixtures/TAP*/*/before.py and fixed.py) are run as plain Python processes, and the same
    pairs are verified before and after by `prove`, turn by turn, so that other load on the machine hits both.
    Wanted: at most a fifth (importing TensorFlow into the warm process is counted).
-2. A training step is timed inside one program, eager and in a `tf.function`: alone, recorded, and explained, turn by
-   turn; the least disturbed of the rounds counts. `measured`: the gradients of every step are measured, which a run
-   does at the first `--steps` (3) calls of a place only; `later`: only the first three are. Wanted of recording: at
-   most 1.1 times, of explaining an eager step: at most 5 times.
+2. A training step, eager and in a `tf.function`, is timed in processes that run side by side, alone, recorded and
+   explained: one step of each in turn, so that other load on the machine hits all alike. "Every step measured": the
+   gradients of all steps are measured, which a run does at the first `--steps` (3) calls of a place only; of the
+   "later steps" only the first three were. Wanted of recording: at most 1.1 times, of explaining an eager step: at
+   most 5 times.
 Needs an interpreter with TensorFlow: the one that runs this, or --python.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
-import re
+import random
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import tapefix.probe
 from tapefix.verify import Evidence, Proven, Runner, VerifyOptions, prove
 from tapefix.verify.interpreter import choose
 from tapefix.verify.options import Limits
@@ -33,12 +36,14 @@ from tapefix.verify.verify import as_target, project_of
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 
-STEPS = 50
-EXPLAINED_STEPS = 20
+STEPS, EXPLAINED_STEPS = 150, 20
+RUN = 50  # steps of a run as people make it
+PROBE = Path(tapefix.probe.__file__).parent
 
-#: a step that is neither tiny nor long, timed call by call; the gradient call that is never reached keeps the run going
+#: a step that is neither tiny nor long, for each line of input; the gradient call that is never reached keeps the run
+#: from ending
 PROGRAM = """
-import json
+import sys
 import time
 
 import tensorflow as tf
@@ -57,13 +62,11 @@ def step():
     return loss
 
 
-times = []
-for _ in range(STEPS):
+for _ in sys.stdin:
     begun = time.perf_counter()
     float(step())
-    times.append(time.perf_counter() - begun)
-print("steps", json.dumps(times), flush=True)
-if not times:
+    print("step", time.perf_counter() - begun, flush=True)
+if model is None:
     tf.GradientTape().gradient(y, x)
 """
 
@@ -150,42 +153,64 @@ def _proven(runner: Runner, options: VerifyOptions, case: Path) -> Evidence:
 def steps(python: str, graph: bool, rounds: int) -> dict[str, float]:
     """Milliseconds of a step by itself, and the other modes as multiples of it.
 
-    Of a mode counts the lower quartile of its steps (the first quarter warms up), least over the rounds: what else
-    runs on the machine makes steps longer, never shorter. `run of 50` is the sum over all steps, the first among them.
+    Of a mode counts the lower quartile of its steps (the first tenth warms up): what else runs on the machine makes
+    steps longer, never shorter. The run is the least sum over the steps of a round but the first, which traces.
     """
-    typical: dict[str, float] = {}
-    whole: dict[str, float] = {}
+    seen: dict[str, list[float]] = {name: [] for name in MODES}
+    whole: dict[str, float] = dict.fromkeys(MODES, math.inf)
     for _ in range(rounds):
-        for name, mode in MODES.items():
-            seconds = timed(python, mode, graph)
-            warm = sorted(seconds[len(seconds) // 4 :])
-            typical[name] = min(typical.get(name, math.inf), warm[len(warm) // 4])
-            whole[name] = min(whole.get(name, math.inf), sum(seconds))
+        for name, seconds in timed(python, graph).items():
+            seen[name] += seconds[len(seconds) // 10 :]
+            whole[name] = min(whole[name], sum(seconds[1:RUN]))
+    typical = {name: sorted(seconds)[len(seconds) // 4] for name, seconds in seen.items()}
     base = typical.pop("plain")
     result = {"plain_ms": round(1000 * base, 3)}
     result |= {name: round(value / base, 3) for name, value in typical.items()}
-    return result | {
-        f"recorded, run of {STEPS}": round(whole["recorded, later steps"] / whole["plain"], 3),
-    }
+    return result | {f"recorded, run of {RUN}": round(whole["recorded, later steps"] / whole["plain"], 3)}
 
 
-def timed(python: str, mode: Mode, graph: bool) -> list[float]:
-    """Seconds of each step of one run."""
-    text = PROGRAM.replace("DECORATE", "@tf.function" if graph else "").replace("STEPS", str(mode.steps))
-    options = VerifyOptions(python=python, steps=max(1, mode.measured), limits=Limits(wall=300), warm=False)
+def timed(python: str, graph: bool) -> dict[str, list[float]]:
+    """Seconds of each step of each mode: one of each in turn, in an order that changes."""
+    with contextlib.ExitStack() as stack:
+        running = {name: stack.enter_context(started(python, mode, graph)) for name, mode in MODES.items()}
+        seconds: dict[str, list[float]] = {name: [] for name in MODES}
+        for turn in range(STEPS):
+            names = [name for name, mode in MODES.items() if turn < mode.steps]
+            random.shuffle(names)
+            for name in names:
+                seconds[name].append(one_step(running[name]))
+        return seconds
+
+
+@contextlib.contextmanager
+def started(python: str, mode: Mode, graph: bool) -> Iterator[subprocess.Popen[str]]:
+    """A process that makes a step whenever it is told to."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder).resolve() / "step.py"
-        path.write_text(text, encoding="utf-8")
-        if mode.probe:
-            with Runner(choose(python, "", FIXTURES, options.environ), options) as runner:
-                target = as_target(path, options)
-                output = runner.observe(project_of(target, options), target, mode.probe).ended.output
-        else:
-            output = subprocess.run([python, str(path)], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"^steps (\[.*\])$", output, re.MULTILINE)
-    if found is None:
-        raise SystemExit(f"the steps were not timed ({mode}):\n{output[-2000:]}")
-    return [float(second) for second in json.loads(found.group(1))]
+        path.write_text(PROGRAM.replace("DECORATE", "@tf.function" if graph else ""), encoding="utf-8")
+        job = path.with_name("job.json")
+        target = {"kind": "script", "path": str(path)}
+        about = {"mode": mode.probe, "steps": mode.measured, "seed": 0, "patience": math.inf, "root": str(path.parent)}
+        job.write_text(json.dumps({"target": target, "out": str(path.with_name("events")), **about}), encoding="utf-8")
+        command = [python, str(PROBE / "__main__.py"), str(job)] if mode.probe else [python, str(path)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, text=True, bufsize=1, **pipes)  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def one_step(process: subprocess.Popen[str]) -> float:
+    """Seconds of the process's next step."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("go\n")
+    for line in process.stdout:
+        if line.startswith("step "):
+            return float(line.split()[1])
+    raise SystemExit(f"a process ended before its step: {process.args}")
 
 
 #: what is wanted of a figure; an explained run is eager, so of a graph's step nothing is
@@ -213,7 +238,7 @@ def table(result: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps-only", action="store_true")
     parser.add_argument("--pairs-only", action="store_true")
     parser.add_argument("--python", default=sys.executable)
