@@ -23,19 +23,19 @@ FIXED = sorted(FIXTURES.glob("TAP*/*/fixed.py"))
 NOT_SEEN = set(
     """
     add-at-receivers agent-memory-of-tensors-learned-later array-turned-into-tensor-two-lines-later
-    batches-from-a-generator-over-the-model cannon-flight-time clustering-hard-membership
+    cannon-flight-time clustering-hard-membership
     codes-cached-in-an-hdf5-file consistency-between-two-views-by-predict contrastive-pairs-predicted-same
     dataclass-of-batch-statistics decorator-that-makes-numpy-ops elbo-with-math-log
     entropy-fresh-policy-term-stored fit-graph-running-context focal-hard-mask-partial greedy-feedback-partial
-    hard-negative-index-partial keras-ops-stop-loss-weight learned-augmentation-in-dataset-map learned-dropout-rate
+    hard-negative-index-partial keras-ops-stop-loss-weight learned-dropout-rate
     list-of-heads-one-skipped logical-and-of-two-thresholds logsumexp-from-scipy-special memory-bank-on-both-sides
     neural-ode-by-solve-ivp one-numpy-term-inside-py-function pose-namedtuple-of-floats
-    predictions-batched-by-a-dataset prototypes-as-constants-per-class queue-served-while-patient
+    prototypes-as-constants-per-class queue-served-while-patient
     reward-model-terms-from-a-logbook ridge-head-by-scipy-solve sampled-words-partial scatter-positions-by-logit-sign
     sentence-codes-cached-by-text shortcut-projection-forgotten
-    side-output-partial-train-step smoothness-over-a-dataset-of-weights soft-target-uses-own-output-partial
+    side-output-partial-train-step soft-target-uses-own-output-partial
     step-activation-function stochastic-depth-learned-survival ternary-weights-rounded-ratio
-    unique-values-codebook-usage while-loop-op-stop-network zipped-datasets-of-two-towers
+    unique-values-codebook-usage while-loop-op-stop-network
     """.split()
 )
 #: repaired programs in which the model still sees a cut

@@ -63,7 +63,7 @@ class Entries(Targets):
             self.loss_root(function, args, names)
             return
         self.tapes = []
-        result = self.call_function(function, args, {}, function.node)
+        result = self.exhaust(self.call_function(function, args, {}, function.node), function.node)
         # a function that only makes another one (a loss, a train step): the inner one is what counts
         if isinstance(result.ref, Function) and result.ref.runs == 0:
             self.function_root(result, result.ref)

@@ -338,12 +338,32 @@ class Function:
     def is_generator(self) -> bool:
         text = self.scope.module.document.rows_from(self.node.lineno, self.node.end_lineno or self.node.lineno)
         return "yield" in text and any(  # walking every function is dear
-            isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(self.node)
+            isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(self.node)
         )
 
     runs: int = 0
     last: Value | None = None  # what its last run gave
     wraps: Function | None = None  # what a decorator of the program made it of
+
+
+def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:
+    """The nodes of a function's body, without those of functions within it."""
+    todo: list[ast.AST] = [function.body] if isinstance(function, ast.Lambda) else list(function.body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            todo += ast.iter_child_nodes(node)
+
+
+@dataclass(eq=False)
+class Generator:
+    """A call of a generator function, whose body runs where its elements are asked for."""
+
+    function: Function
+    args: tuple[Value, ...]
+    keywords: dict[str, Value]
+    given: dict[tuple[Any, ...], Value] = field(default_factory=dict)  # by the tapes that ran, and what was stored
 
 
 @dataclass(eq=False)

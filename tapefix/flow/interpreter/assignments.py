@@ -12,6 +12,7 @@ from tapefix.flow.values import (
     NUMERIC,
     Array,
     Dataset,
+    Generator,
     Instance,
     Kind,
     Mapping,
@@ -97,6 +98,8 @@ class Assignments(Core):
 
     def element(self, value: Value, node: ast.AST) -> Value:
         """One element of whatever can be iterated."""
+        if value.alts and value.ref is None and any(isinstance(ref, Array) for ref in value.refs):
+            return join_all(self.element(alt, node) for alt in value.alts)
         found: list[Value] = []
         for ref in value.refs:
             if isinstance(ref, Sequence):
@@ -107,6 +110,8 @@ class Assignments(Core):
                 found.append(ref.element)
             elif isinstance(ref, Weights):
                 found.append(self.weight_of(ref, node))
+            elif isinstance(ref, Generator):
+                found.append(self.next_of(ref, node))
             elif isinstance(ref, Instance):
                 found.append(self.iterate_instance(value, ref, node))
         if found:
@@ -145,8 +150,6 @@ class Assignments(Core):
             if ref.buffer is not None:
                 self.use(ref.buffer, Role.READ, node, bool(ref.stored))
             return value
-        if value.alts and value.ref is None and any(isinstance(ref, Array) for ref in value.refs):
-            return join_all(self.element(alt, node) for alt in value.alts)
         return value
 
     def use(self, buffer: Any, role: Role, node: ast.AST, carries: bool) -> None:

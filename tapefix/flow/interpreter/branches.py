@@ -16,6 +16,7 @@ from tapefix.flow.values import (
     Api,
     ClassObject,
     Function,
+    Generator,
     Instance,
     Kind,
     Lost,
@@ -214,6 +215,8 @@ class Branches(Assignments):
         stopped: list[Stopped] = []
         for item in node.items:
             value = self.eval(item.context_expr)
+            if isinstance(value.ref, Generator):  # of a context manager
+                value = self.next_of(value.ref, item.context_expr)
             tape = value.ref
             if isinstance(tape, Tape):
                 self.tapes.append(tape)

@@ -19,6 +19,7 @@ from tapefix.flow.values import (
     Api,
     Bound,
     Function,
+    Generator,
     Instance,
     Kind,
     Layer,
@@ -111,6 +112,30 @@ class Calls(Attributes):
     def call_function(
         self, function: Function, args: list[Value], keywords: dict[str, Value], node: ast.AST, fresh: bool = False
     ) -> Value:
+        if function.is_generator:
+            return Value(Kind.CONTAINER, ref=Generator(function, tuple(args), keywords), node=node)
+        return self.run_function(function, args, keywords, node)
+
+    def next_of(self, generator: Generator, node: ast.AST) -> Value:
+        """An element, for which the body runs under the tapes that are open now."""
+        key = (*map(id, self.tapes), self.stores)
+        if key not in generator.given:
+            generator.given[key] = UNKNOWN  # one that asks for itself
+            made = self.run_function(generator.function, list(generator.args), generator.keywords, node)
+            generator.given[key] = made.ref.element() if isinstance(made.ref, Sequence) else made
+        return generator.given[key]
+
+    def exhaust(self, value: Value, node: ast.AST) -> Value:
+        """Runs the body of a generator whose consumer is not known, under whatever tape that has open."""
+        if isinstance(value.ref, Generator):
+            saved, self.tapes = self.tapes, [*self.tapes, ANY_TAPE]
+            try:
+                self.next_of(value.ref, node)
+            finally:
+                self.tapes = saved
+        return value
+
+    def run_function(self, function: Function, args: list[Value], keywords: dict[str, Value], node: ast.AST) -> Value:
         depth = sum(1 for f in self.frames if f.function is function)
         if function.runs > MOST_RUNS and function.last is not None and not self.whole(function.last).tainted:
             return function.last  # a helper that gave nothing of value so many times: sizes, flags, settings
@@ -127,8 +152,6 @@ class Calls(Attributes):
         saved_tapes = self.tapes
         if function.kind == "custom_gradient":
             self.tapes = []
-        elif function.is_generator:
-            self.tapes = [*self.tapes, ANY_TAPE]  # its body runs where it is consumed
         try:
             if isinstance(function.node, ast.Lambda):
                 result = self.eval(function.node.body)

@@ -21,6 +21,7 @@ from tapefix.flow.values import (
     CutSite,
     Dep,
     Function,
+    Generator,
     Imported,
     Instance,
     Kind,
@@ -474,6 +475,9 @@ class Core:
 
     def iterate_instance(self, value: Value, instance: Instance, node: ast.AST) -> Value:
         return UNKNOWN
+
+    def next_of(self, generator: Generator, node: ast.AST) -> Value:
+        raise NotImplementedError
 
     def eval_place(self, node: ast.expr) -> Value:
         """An expression that is about to be written into: not a read of its content."""

@@ -51,6 +51,7 @@ class Loops(Branches):
         merged = dict(before)
         for _ in range(MOST_LOOP_PASSES):
             scope.vars = dict(merged)
+            frame.statement = node
             head()
             frame.jumps = []
             stores = self.stores

@@ -66,9 +66,7 @@ class ValueMethods(NumPy):
             )
             result = self.call(given.args[0], Arguments(args, {}), node)
             made = result.ref.element if isinstance(result.ref, Dataset) else result
-            if self.tapes and self.live_of(made):
-                made = Value(Kind.TENSOR, lost=self.cut(How.DATASET, node, [made], f"Dataset.{name}"))
-            return Value(Kind.OBJECT, ref=Dataset(made), node=node)
+            return Value(Kind.OBJECT, ref=Dataset(self.through_dataset(made, node, f"Dataset.{name}")), node=node)
         if name == "reduce" and len(given.args) == 2:
             state = given.args[0]
             state = join(state, self.call(given.args[1], Arguments([state, dataset.element], {}), node))

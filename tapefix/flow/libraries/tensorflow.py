@@ -9,6 +9,7 @@ from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.python import PythonLibraries
 from tapefix.flow.values import (
+    ANY_TAPE,
     NO_DEPS,
     NO_LOST,
     NONE,
@@ -380,16 +381,30 @@ class TensorFlow(PythonLibraries):
             )
         )
 
+    def through_dataset(self, value: Value, node: ast.AST, detail: str) -> Value:
+        """What a dataset hands out of what it was made of: tensors without a history, whatever tape is open."""
+        if isinstance(value.ref, Sequence) and value.ref.items is not None:
+            items = [self.through_dataset(v, node, detail) for v in value.ref.items]
+            return Value(Kind.CONTAINER, ref=Sequence("tuple", items))
+        if isinstance(value.ref, Mapping):
+            named = {k: self.through_dataset(v, node, detail) for k, v in value.ref.items.items()}
+            return Value(Kind.CONTAINER, ref=Mapping(named))
+        lost = self.cut(How.DATASET, node, [value], detail) if self.tapes else self.kept_by_dataset(value, node, detail)
+        return Value(Kind.TENSOR, lost=lost, dtype=value.dtype)
+
+    def kept_by_dataset(self, value: Value, node: ast.AST, detail: str) -> frozenset[Lost]:
+        """Without a tape a pipeline may well prepare data with a model: a loss where there is no other way to it."""
+        lost, live = self.lost_of(value), self.live_of(value)
+        if not live:
+            return lost
+        site = self.site(How.DATASET, node, detail)
+        return lost | {Lost(site, dep.source, frozenset({ANY_TAPE}), weak=True) for dep in live}
+
     def make_dataset(self, tail: str, given: Arguments, node: ast.AST) -> Value:
         source = given.args[0] if given.args else UNKNOWN
 
         def as_tensor(value: Value) -> Value:
-            if isinstance(value.ref, Sequence) and value.ref.items is not None:
-                return Value(Kind.CONTAINER, ref=Sequence("tuple", [as_tensor(v) for v in value.ref.items]))
-            if isinstance(value.ref, Mapping):
-                return Value(Kind.CONTAINER, ref=Mapping({k: as_tensor(v) for k, v in value.ref.items.items()}))
-            lost = self.cut(How.DATASET, node, [value], "tf.data") if self.tapes else self.lost_of(value)
-            return Value(Kind.TENSOR, lost=lost)
+            return self.through_dataset(value, node, "tf.data")
 
         if tail == "from_generator":
             made = self.call(source, Arguments([], {}), node) if isinstance(source.ref, (Function, Bound)) else UNKNOWN
