@@ -279,6 +279,48 @@ def loss_of(x, y):
 """,
         "tf.nn.conv2d",
     ),
+    "a module of modules has no weights of its own": (
+        """
+class Inner(tf.Module):
+    def __init__(self):
+        self.w = tf.Variable(2.0)
+
+    def __call__(self, x):
+        return self.w * x
+
+
+class Outer(tf.Module):
+    def __init__(self):
+        self.inner = Inner()
+        self.b = tf.Variable(1.0)
+
+    def __call__(self, x):
+        return self.inner(x) + self.b
+
+
+rate = tf.Variable(0.1)
+net = Outer()
+
+def loss_of(x, y):
+    with tf.GradientTape() as inner:
+        first = tf.reduce_mean(net(model(x)))
+    grads = inner.gradient(first, net.trainable_variables)
+    for v, g in zip(net.trainable_variables, grads):
+        v.assign_sub(rate * g)
+    return tf.reduce_mean(net(model(x)))
+""",
+        "holds more than one Variable",
+    ),
+    "Keras 2 has no stateless_call": (
+        """
+optimizer = tf.keras.optimizers.legacy.SGD(0.1)
+
+def loss_of(x, y):
+    model.set_weights([2.0 * w for w in model.trainable_variables])
+    return tf.reduce_mean(model(x))
+""",
+        "stateless_call",
+    ),
     "weights that are written hold statistics too": (
         """
 norm = tf.keras.layers.BatchNormalization()

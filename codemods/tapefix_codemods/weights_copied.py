@@ -14,7 +14,8 @@ After
 
 Fix
 ---
-Safe for `get_weights()` that is only read: `model.weights` are the same values with their history. Unsafe where the
+Safe for `get_weights()` that is only read: `model.weights` are the same values with their history. Unsafe where a
+tf.Module is run as a copy that holds the computed tensors in place of its Variables, and where the
 model is run on computed weights by Keras 3's `stateless_call`: the model itself no longer holds them afterwards.
 
 See https://keras.io/api/models/model/

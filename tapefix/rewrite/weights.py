@@ -14,6 +14,7 @@ from tapefix.rewrite.functional_weights import ALTERNATIVES, MESSAGE, WRITES, Fu
 from tapefix.rewrite.leaving.variables import only_computed_with
 from tapefix.rewrite.leaving.writing import replaced
 from tapefix.rewrite.names import fresh
+from tapefix.rewrite.written_copy import copied, is_keras
 
 #: what Keras's layers call their weights
 _NAMED = frozenset(
@@ -23,6 +24,8 @@ _BY_HAND = (
     "run the model on the computed weights by keras.Model.stateless_call, or write its forward pass as a function of "
     "the weights"
 )
+#: words of programs that run Keras 2
+_LEGACY = ("tf_keras", "TF_USE_LEGACY_KERAS", "optimizers.legacy", "tensorflow.python.keras", "tf.compat.v1.Session")
 _KERAS_2 = "Keras 2 has no stateless_call; write the model's forward pass as a function of its weights"
 
 
@@ -43,12 +46,17 @@ def run_on_computed(model: Model, cut: Cut) -> Fix | Refusal:
             above = syntax.parent(call)
             if not (isinstance(above, ast.Call) and _attribute(above) == "set_weights"):
                 return _read(model, document, call)
-        if "tf_keras" in document.text or "TF_USE_LEGACY_KERAS" in document.text:
+        above = syntax.parent(statement)
+        loop, weight = Loop.at(above, syntax), _Weight.at(statement)
+        if loop is not None and not is_keras(model, loop.model):
+            return copied(model, document, loop)
+        owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+        if loop is None and weight is None and owner is not None and not is_keras(model, owner):
+            return Refusal("this is no Keras model: write its forward pass as a function of the weights")
+        if any(word in one.text for one in [document, *model.documents.values()] for word in _LEGACY):
             return Refusal(_KERAS_2)
         if "BatchNormalization" in document.text:
             return Refusal(f"batch normalisation keeps statistics among the weights; {_BY_HAND}")
-        above = syntax.parent(statement)
-        loop, weight = Loop.at(above, syntax), _Weight.at(statement)
         if loop is not None:
             return _loop(document, syntax, loop)
         if weight is not None:

@@ -15,6 +15,7 @@ from tapefix.flow.values import (
     Bound,
     Distribution,
     Foreign,
+    Instance,
     Kind,
     Mapping,
     Sequence,
@@ -39,6 +40,14 @@ class PythonLibraries(Builtins):
             lost=self.cut(How.FOREIGN_CALL, node, given.all, ref.name) | value.lost
         )
 
+    def copied(self, value: Value, node: ast.AST) -> Value:
+        """A shallow copy: an object with attributes of its own that hold the same values."""
+        kept = value.ref
+        if not isinstance(kept, Instance) or kept.cls is None or kept.cls.derives("Model", "Layer", "Sequential"):
+            return value
+        made = Instance(kept.label, self.spot(node), cls=kept.cls, attrs=dict(kept.attrs), written=kept.written)
+        return Value(Kind.OBJECT, ref=made, node=node)
+
     def call_python_library(self, name: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         if name == "functools.partial" and given.args:
             return Value(Kind.OBJECT, ref=Bound(given.args[0], tuple(given.args[1:]), given.keywords))
@@ -49,7 +58,7 @@ class PythonLibraries(Builtins):
             start = given.args[2] if len(given.args) > 2 else element
             return join(start, self.call(given.args[0], Arguments([start, element], {}), node))
         if name in ("copy.copy", "copy.deepcopy") and given.args:
-            return given.args[0]
+            return self.copied(given.args[0], node) if tail == "copy" else given.args[0]
         if name in ("collections.deque", "collections.OrderedDict", "collections.defaultdict", "collections.Counter"):
             if tail == "deque":
                 return self._as_sequence(given, "list") if given.args else Value(Kind.CONTAINER, ref=Sequence("list"))
