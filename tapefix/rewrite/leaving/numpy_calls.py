@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from tapefix.codemod import Fix, Refusal
@@ -13,8 +12,9 @@ from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators import SyntaxFacts
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
+from tapefix.rewrite.leaving.handed_on import as_values
 from tapefix.rewrite.leaving.variables import converted
-from tapefix.rewrite.leaving.writing import finished, put, replaced
+from tapefix.rewrite.leaving.writing import finished, put
 from tapefix.rewrite.numpy_table import translate_attribute, translate_call
 from tapefix.rewrite.numpy_table.row import Rewrite, is_plain
 from tapefix.rewrite.numpy_table.written import write
@@ -24,7 +24,6 @@ _LIBRARIES = ("numpy.", "math.")
 _NUMBER_WANTED = frozenset(
     {"int", "float", "bool", "round", "range", "len", "print", "str", "format", "repr", "isinstance"}
 )
-_OF_ONE = re.compile(r"(tf(?:\.\w+)+)\(\{\w+\}\)$")
 
 
 def tensors_in(model: Model, call: ast.Call) -> list[ast.expr]:
@@ -45,8 +44,9 @@ def said_in_tensorflow(model: Model, document: Document, call: ast.Call, name: s
 
     The other NumPy calls on tensors that the function's result is made of go along: nobody means to detach by them.
     """
-    if name == "builtins.map":
-        return _mapped(model, document, call)
+    handed = as_values(model, document, call)
+    if handed is not None:
+        return handed
     rewrite = _translated(document, call, name, tensors_in(model, call))
     if isinstance(rewrite, Refusal):
         return rewrite
@@ -177,22 +177,6 @@ def _product(model: Model, facts: SyntaxFacts, edits: EditSet, product: ast.BinO
         if arrays[k] and not arrays[1 - k] and plain[1 - k]:
             texts[k] = f"tf.cast({texts[k]}, {texts[1 - k]}.dtype)"
     put(edits, product, f"tf.experimental.numpy.matmul({texts[0]}, {texts[1]})", left=parts[0], right=parts[1])
-
-
-def _mapped(model: Model, document: Document, call: ast.Call) -> Fix | Refusal:
-    """`map(np.exp, values)`: the function that is handed to map is TensorFlow's."""
-    function = call.args[0] if call.args else None
-    name = model.api_of(function) if function is not None else ""
-    if function is None or not name.startswith(_LIBRARIES) or len(call.args) != 2:
-        return Refusal("what is mapped over the values can't be said in TensorFlow here; write the loop out")
-    element = ast.copy_location(ast.Name("x", ast.Load()), function)
-    rewrite = translate_call(document, ast.copy_location(ast.Call(function, [element], []), call), name, [element])
-    if isinstance(rewrite, Refusal):
-        return rewrite
-    direct = _OF_ONE.match(rewrite.template)
-    if not direct or not rewrite.differentiable:
-        return Refusal(f"{name.replace('numpy.', 'np.')} is no single function of TensorFlow; write the loop out")
-    return replaced(document, function, direct[1], f"map TensorFlow's {direct[1]}")
 
 
 def attribute_in_tensorflow(document: Document, node: ast.Attribute) -> Fix | Refusal:
