@@ -1,6 +1,7 @@
 """`model.variables` or `model.weights` stands where `model.trainable_variables` is meant.
 
-They also hold what is never trained, such as the moving statistics of a batch normalisation, whose gradients are None.
+They also hold what is never trained, such as the moving statistics of a batch normalisation or the seeds of a dropout,
+whose gradients are None. The same goes for lists that are put together of the `weights` of layers.
 
 Before
 ------
@@ -15,6 +16,7 @@ After
 Fix
 ---
 Safe: every place of the file that pairs these weights with gradients changes with it; other uses of the list stay.
+Unsafe where the list is kept and used for something else, too, such as saving.
 
 See https://keras.io/api/layers/base_layer/#trainableweights-property
 """
@@ -27,13 +29,15 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
-from tapefix.flow.values import Weights
+from tapefix.flow.values import WeightOf, Weights, parts_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
 
 _LISTS = {"variables": "trainable_variables", "weights": "trainable_weights"}
 _PAIRING = frozenset({"zip", "apply_gradients", "apply", "gradient", "jacobian"})
+#: what may be done with a list of sources that loses what is not trained
+_TRAINING = _PAIRING | frozenset({"len", "enumerate", "list", "tuple", "build", "minimize", "watch", "print"})
 
 
 class AllWeightsAsSources(Codemod):
@@ -48,16 +52,19 @@ class AllWeightsAsSources(Codemod):
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         document = model.document_of(cut.spot)
         asked = [node for node in ast.walk(cut.spot.node) if lists_all(model, node)]
-        owners = {id(owner) for node in asked for owner in owners_of(model, node)}
-        if not owners:
+        kept = [node for node in cut.lost if node not in asked]
+        owners = {id(owner) for node in (*asked, *kept) for owner in owners_of(model, node)}
+        if not owners or not set(kept) <= set(ast.walk(document.tree)):
             return Refusal("the list of sources is made elsewhere; make it of the trainable variables there")
         edits = EditSet(document)
         try:
             for node in ast.walk(document.tree):
                 if isinstance(node, ast.Attribute) and lists_all(model, node) and owners & owners_ids(model, node):
-                    if is_paired(document, node):
+                    if node in kept or is_paired(model, document, node):
                         edits.rewrite(node, "{owner}." + _LISTS[node.attr], owner=node.value)
-            return finished(edits, "take the trainable variables, here and where they are paired with gradients")
+            safe = all(is_for_training(model, document, node) for node in kept)
+            message = "take the trainable variables, here and where they are paired with gradients"
+            return finished(edits, message, safe=safe)
         except EditConflict as conflict:
             return Refusal(str(conflict))
 
@@ -76,10 +83,56 @@ def owners_ids(model: Model, node: ast.AST) -> set[int]:
     return {id(owner) for owner in owners_of(model, node)}
 
 
-def is_paired(document: Document, node: ast.AST) -> bool:
-    """An argument of `zip`, of the gradient call, or of the optimizer."""
-    call = Layout.of(document).parent(node)
-    if not isinstance(call, ast.Call):
+def is_paired(model: Model, document: Document, node: ast.expr) -> bool:
+    """An argument of `zip` beside gradients, of the gradient call, or of the optimizer."""
+    layout, whole = Layout.of(document), node
+    call = layout.parent(whole)
+    while isinstance(call, (ast.BinOp, ast.List, ast.Tuple, ast.Starred)):
+        whole, call = call, layout.parent(call)
+    if not isinstance(call, ast.Call) or called(call) not in _PAIRING:
         return False
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return name in _PAIRING
+    return not any(is_weights(model, other) for other in call.args if called(call) == "zip" and other is not whole)
+
+
+def called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def is_weights(model: Model, node: ast.AST) -> bool:
+    """Weights of another model: what they are paired with is copied, not trained."""
+    value = model.value_of(node)
+    return value is not None and any(
+        isinstance(ref, (Weights, WeightOf)) for part in parts_of(value) for ref in part.refs
+    )
+
+
+def is_for_training(model: Model, document: Document, listing: ast.expr) -> bool:
+    """Whatever the list that is made there is bound to is only paired with gradients, counted, or gone through."""
+    layout = Layout.of(document)
+    statement = layout.statement(listing)
+    names: set[str] = set()
+    if isinstance(statement, ast.Assign):
+        names = {n for target in statement.targets if (n := last_name(target))}
+    elif isinstance(statement, ast.AugAssign):
+        names = {last_name(statement.target)}
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        names = {last_name(n) for n in ast.iter_child_nodes(statement.value.func)}
+    elif isinstance(statement, ast.Return):
+        around = (n for n in layout.ancestors(listing) if isinstance(n, ast.FunctionDef))
+        names = {function.name for function in around}
+    uses = [
+        n for n in ast.walk(document.tree) if last_name(n) in names and isinstance(getattr(n, "ctx", None), ast.Load)
+    ]
+    uses = [n for n in uses if not lists_all(model, n) and layout.statement(n) is not statement]
+    return bool(names - {""}) and all(is_training_use(layout, use) for use in uses)
+
+
+def last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_training_use(layout: Layout, use: ast.AST) -> bool:
+    above = layout.parent(use)
+    if isinstance(above, ast.Call) and above.func is use:
+        above = layout.parent(above)
+    return isinstance(above, ast.comprehension) or (isinstance(above, ast.Call) and called(above) in _TRAINING)

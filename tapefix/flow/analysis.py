@@ -37,6 +37,8 @@ class Analysis(Entries):
         self.buffers = {}
         self.choices = []
         self.shows_none = {}
+        self.rebound = {}
+        self.sifted_lists = {}
         self.misused_spots: dict[ast.AST, Spot] = {}
 
     def misuse(self, node: ast.AST, name: str) -> None:

@@ -131,8 +131,10 @@ class Entries(Targets):
             ):
                 self.loss_method_root(instance, function, args)
             else:
-                before = self.written_in(instance.ref)
+                before, rebound = self.written_in(instance.ref), len(self.rebound)
                 self.call_function(function, [instance, *args], {}, function.node)
+                if len(self.rebound) > rebound:  # the next step may ask for what this one has put there
+                    self.call_function(function, [instance, *args], {}, function.node)
                 self.unwrite(instance.ref, before)  # nobody in sight calls it: what it writes is there another time
 
     def worthwhile(self, methods: list[tuple[str, Function]]) -> list[tuple[str, Function]]:
@@ -173,7 +175,7 @@ class Entries(Targets):
         values = [inputs if i == 0 else a for i, a in enumerate(args)]
         result = self.call_function(function, [instance, *values], {}, function.node)
         result = join_all(self.opened(part) for part in result.alts or (result,))
-        self.judge(result, self.reach(owner), True, tape, Target(self.spot(function.node), "call"))
+        self.judge(result, self.reach(owner, trained=True), True, tape, Target(self.spot(function.node), "call"))
         self.tapes = []
 
     def written_in(self, owner: Instance) -> dict[Source, frozenset[Lost]]:

@@ -52,6 +52,11 @@ class How(str, enum.Enum):
     NOT_RECORDED = "not-recorded"  # inside stop_recording
     UNTRACKED = "untracked"
     ALL_WEIGHTS = "all-weights"  # model.variables as sources: also what is never trained
+    # the wiring
+    REBOUND = "rebound"  # a Variable's name is given a tensor
+    TEACHER = "trainable-teacher"  # stopped on purpose, and trainable
+    UNRELATED = "unrelated-sources"  # the loss does not depend on them
+    NOT_BUILT = "not-built"  # weights listed before there are any
 
 
 @dataclass(frozen=True)

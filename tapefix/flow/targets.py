@@ -8,7 +8,6 @@ from typing import Any
 from tapefix.flow.facts import Cut, How, Origin, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.core import head_of
-from tapefix.flow.libraries.library import Library
 from tapefix.flow.values import (
     ANY_TAPE,
     NONE,
@@ -30,9 +29,9 @@ from tapefix.flow.values import (
     Var,
     WeightOf,
     Weights,
-    flat,
     parts_of,
 )
+from tapefix.flow.wiring import Wiring
 
 #: what is certain even of an input whose dependence on weights is only assumed
 CERTAIN = frozenset(
@@ -71,36 +70,10 @@ def keeps_state(lost: Lost) -> bool:
     return isinstance(variable, Var) and not variable.trainable
 
 
-class Targets(Library):
-    cuts: dict[CutSite, Cut]
+class Targets(Wiring):
     shows_none: dict[ast.AST, bool]
 
     # ---- sources
-
-    def reach(self, owner: Any) -> set[Source]:
-        """The owner and everything of it that holds weights."""
-        found: set[Source] = set()
-        todo = [owner]
-        while todo:
-            item = todo.pop()
-            if isinstance(item, Value):
-                todo += [p.ref for p in parts_of(item) if p.ref is not None] + [r for a in item.alts for r in a.refs]
-                if item.live and not isinstance(item.ref, Source):
-                    pass
-                continue
-            if isinstance(item, Source) and item not in found:
-                found.add(item)
-                if isinstance(item, Instance):
-                    todo += list(item.attrs.values())
-                elif isinstance(item, Layer):
-                    todo += list(item.children)
-                    if item.template is not None:
-                        found |= {d.source for d in flat(item.template).live} | {
-                            x.source for x in flat(item.template).lost
-                        }
-            elif isinstance(item, (Sequence, Mapping)):
-                todo += [item.element()]
-        return found
 
     def sources_of(self, value: Value | None, tape: Tape | None) -> tuple[set[Source], bool]:
         """What the gradient is wanted for, and whether that is all known."""
@@ -117,7 +90,7 @@ class Targets(Library):
                 if isinstance(leaf.ref, (Sequence, Mapping)):
                     continue
                 if isinstance(leaf.ref, (Weights, WeightOf)):
-                    sources |= self.reach(leaf.ref.owner)
+                    sources |= self.listed(leaf.ref)
                 elif isinstance(leaf.ref, Var):
                     sources.add(leaf.ref)
                 elif tape is not None and id(leaf) in tape.watched:
@@ -145,7 +118,7 @@ class Targets(Library):
         found, exact = self.sources_of(sources, tape)
         if tape is not None:
             self.unwatched(tape, sources, target, node)
-        self.untrained(sources, node)
+        self.check_sources(sources, target, tape, node)
         self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"))
         saved, self.leaving = self.leaving, How.DERIVED_OUTSIDE
         result = Value(Kind.TENSOR, self.live_of(target), self.lost_of(target), node=node)
@@ -182,7 +155,7 @@ class Targets(Library):
     def loss_reached(self, value: Value, owners: list[Any] | None, node: ast.AST, what: str) -> None:
         sources: set[Source] = set()
         for owner in owners or []:
-            sources |= self.reach(owner)
+            sources |= self.reach(owner, trained=True)
         tape = self.tapes[-1] if self.tapes else None
         if tape is None:
             return
@@ -231,6 +204,7 @@ class Targets(Library):
                 continue  # nobody in sight calls the layer: what its output is for is not known
             self.report(lost, seen, partial)
         told = {x.source for x in strong}
+        weak = self.without_teachers(weak, alive, sources, seen)
         by_source: dict[Source, list[Lost]] = {}
         for lost in weak:
             if lost.source not in told:
@@ -279,19 +253,6 @@ class Targets(Library):
                 how, spot = self.let_go(dep, tape)
                 site = self.sites.setdefault((how, id(spot.node)), CutSite(how, spot, "outside the tape"))
                 self.report(Lost(site, dep.source, dep.tapes), seen, partial=False)
-
-    def untrained(self, sources: Value | None, node: ast.AST) -> None:
-        """`model.variables` as sources, where some of them are statistics that are never trained."""
-        for part in parts_of(sources) if sources is not None else ():
-            for leaf in part.alts or (part,):
-                listed = leaf.ref
-                if not isinstance(listed, Weights) or listed.which not in ("variables", "weights"):
-                    continue
-                statistics = [s for s in self.reach(listed.owner) if is_statistic(s)]
-                if statistics:
-                    site = self.site(How.ALL_WEIGHTS, node, f".{listed.which}")
-                    lost = Lost(site, statistics[0], frozenset())
-                    self.report(lost, Target(self.spot(node), "gradient"), partial=False)
 
     def let_go(self, dep: Dep, tape: Tape) -> tuple[How, Spot]:
         """How and where it came that the tape does not know of a read: never recorded, or not to the end."""
@@ -347,10 +308,3 @@ class Targets(Library):
         if not any(t.spot.node is seen.spot.node for t in cut.targets):
             cut.targets.append(seen)
         cut.partial = cut.partial and partial
-
-
-def is_statistic(source: Source) -> bool:
-    """What `variables` holds and `trainable_variables` does not."""
-    if isinstance(source, Var):
-        return not source.trainable
-    return isinstance(source, Layer) and source.api in ("BatchNormalization", "Normalization", "SpectralNormalization")

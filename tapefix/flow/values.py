@@ -68,6 +68,9 @@ class Source:
     label: str
     spot: Spot | None
     assumed: bool = False  # the input of a layer that nobody in the program calls
+    frozen: bool = field(default=False, kw_only=True)  # trainable = False
+    ready: bool = field(default=False, kw_only=True)  # it was called or built, so that its weights are there
+    given: bool = field(default=False, kw_only=True)  # its weights come from elsewhere: loaded, copied, averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class Lost:
     direct: bool = False  # a trained Variable itself is the threshold or index: nobody means it to be a constant
     choice: bool = False  # what a branch on data or chance leaves out: a cut where nothing else uses the source
     past: frozenset[int] = field(default=frozenset(), compare=False)  # the named values that it came from
+    alone: bool = False  # stopped, and a term of the loss by itself or the input of trained layers: no mere goal
 
     def __hash__(self) -> int:
         return hash((self.site, self.source, self.weak))
@@ -439,6 +443,7 @@ class Layer(Source):
     compiled: Value | None = None
     opaque: bool = False  # an unknown object: it may be no model at all
     parameter: bool = False  # handed over by a caller that can't be seen
+    lazy: bool = False  # its weights are made when it is first called
 
 
 @dataclass(eq=False)
@@ -464,6 +469,8 @@ class Weights:
 
     owner: Any  # Layer | Instance
     which: str
+    node: ast.AST | None = None  # where they are listed
+    early: bool = False  # listed before there were any
 
 
 @dataclass(eq=False)
@@ -471,6 +478,9 @@ class WeightOf(Source):
     """One of an owner's weights, taken out of the sequence."""
 
     owner: Any = None
+    which: str = "trainable_variables"
+    node: ast.AST | None = None
+    early: bool = False
 
 
 @dataclass(eq=False)

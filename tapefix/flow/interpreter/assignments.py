@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tapefix.flow.facts import Buffer, How, Role, Use
+from tapefix.flow.facts import Buffer, How, Role, Spot, Use
 from tapefix.flow.interpreter.core import Core
 from tapefix.flow.values import (
     MISSING,
@@ -24,16 +24,60 @@ from tapefix.flow.values import (
     Weights,
     join,
     join_all,
+    parts_of,
 )
 
 
 class Assignments(Core):
     """Binds targets to values."""
 
+    #: tensors that took the place of a Variable, by their identity: the statement, the Variable, the tensor
+    rebound: dict[int, tuple[Spot, Source, Value]]
+
     def run_Assign(self, node: ast.Assign) -> None:
         value = self.eval(node.value)
         for target in node.targets:
+            self.rebinding(target, value)
             self.assign(target, value, node.value)
+
+    def rebinding(self, target: ast.expr, value: Value) -> None:
+        """Remembers the tensors that take the place of Variables, or of tensors that did so before."""
+        if self.tapes or isinstance(target, ast.Starred):
+            return  # under a tape they may be meant to be functions of the Variables
+        if isinstance(target, (ast.Tuple, ast.List)):
+            items = value.ref.items if isinstance(value.ref, Sequence) else None
+            for one, item in zip(target.elts, items or ()):
+                self.rebinding(one, item)
+            return
+        new = [leaf for part in parts_of(value) for leaf in part.alts or (part,)]
+        new = [leaf for leaf in new if leaf.ref is None and leaf.kind == Kind.TENSOR and leaf.live]
+        old = self.bound_now(target) if new else None
+        if old is None:
+            return
+        known: dict[Source, Source] = {}
+        for leaf in (leaf for part in parts_of(old) for leaf in part.alts or (part,)):
+            if isinstance(leaf.ref, Var):
+                known[leaf.ref] = leaf.ref
+            elif isinstance(leaf.ref, (Weights, WeightOf)):
+                known[leaf.ref.owner] = leaf.ref.owner
+            elif id(leaf) in self.rebound:
+                known[self.rebound[id(leaf)][1]] = self.rebound[id(leaf)][1]
+        for leaf in new:
+            for dep in leaf.live:
+                if dep.source in known:
+                    self.rebound[id(leaf)] = (self.spot(self.statement), dep.source, leaf)
+                    self.stores += 1  # what is asked for next is not the same
+
+    def bound_now(self, target: ast.expr) -> Value | None:
+        """What a target holds before it is given something else."""
+        if isinstance(target, ast.Name):
+            outer = target.id in self.scope.outer_names
+            return self.scope.lookup(target.id) if outer else self.scope.vars.get(target.id)
+        if isinstance(target, ast.Attribute):
+            owner = self.eval(target.value)
+            objects = [ref for ref in owner.refs if isinstance(ref, Instance) and target.attr in ref.attrs]
+            return join_all(ref.attrs[target.attr] for ref in objects) if objects else None
+        return self.eval(target) if isinstance(target, ast.Subscript) else None
 
     def run_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -42,7 +86,9 @@ class Assignments(Core):
     def run_AugAssign(self, node: ast.AugAssign) -> None:
         target = node.target
         if isinstance(target, ast.Subscript):
-            self.assign(target, self.combine(node.op, self.eval(target), self.eval(node.value), node), node.value)
+            value = self.combine(node.op, self.eval(target), self.eval(node.value), node)
+            self.rebinding(target, value)
+            self.assign(target, value, node.value)
             return
         old = self.eval(target)
         new = self.eval(node.value)
@@ -55,7 +101,9 @@ class Assignments(Core):
             if isinstance(ref, Array) and not self.live_of(new):  # with a tensor it becomes a tensor
                 self.write_array(ref, target, new, node)
                 return
-        self.assign(target, self.combine(node.op, old, new, node), node.value)
+        value = self.combine(node.op, old, new, node)
+        self.rebinding(target, value)
+        self.assign(target, value, node.value)
 
     def assign(self, target: ast.expr, value: Value, origin: ast.expr | None = None) -> None:
         if isinstance(target, ast.Name):
@@ -137,7 +185,10 @@ class Assignments(Core):
         owner = weights.owner
         if isinstance(owner, Var):
             return self.refresh(Value(Kind.VARIABLE, ref=owner), node)
-        return Value(Kind.VARIABLE, ref=WeightOf(owner.label, owner.spot, owner=owner), node=node)
+        one = WeightOf(
+            owner.label, owner.spot, owner=owner, which=weights.which, node=weights.node, early=weights.early
+        )
+        return Value(Kind.VARIABLE, ref=one, node=node)
 
     def refresh(self, value: Value, node: ast.AST) -> Value:
         """What reading a Variable or buffer gives now."""
@@ -159,6 +210,8 @@ class Assignments(Core):
     def assign_attribute(self, target: ast.Attribute, value: Value) -> None:
         owner = self.eval(target.value)
         name = target.attr
+        if name == "trainable":
+            self.set_trainable(owner, value)
         for ref in value.refs:
             if isinstance(ref, Source) and (not ref.label or "." not in ref.label):
                 label = self.text(target)
@@ -173,6 +226,15 @@ class Assignments(Core):
                     ref.attrs[name] = value
                 self.log_mutation(ref, value)
         self.note(target, value)
+
+    def set_trainable(self, owner: Value, value: Value) -> None:
+        """`x.trainable = False` freezes what x holds now; where it is not known it may be frozen."""
+        for ref in owner.refs:
+            for part in self.reach(ref) if isinstance(ref, Source) else ():
+                part.frozen = value.const is not True
+
+    def reach(self, owner: Any) -> set[Source]:
+        raise NotImplementedError
 
     def assign_item(self, target: ast.Subscript, value: Value) -> None:
         owner = self.eval_place(target.value)

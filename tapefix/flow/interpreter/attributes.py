@@ -101,7 +101,7 @@ class Attributes(Containers):
         if name == "__class__" and instance.cls:
             return Value(Kind.OBJECT, ref=instance.cls)
         if name in WEIGHT_ATTRIBUTES and name not in instance.attrs:
-            return Value(Kind.CONTAINER, ref=Weights(instance, name), node=node)
+            return Value(Kind.CONTAINER, ref=Weights(instance, name, node, self.is_unbuilt(instance)), node=node)
         if name == "losses":
             return Value(
                 Kind.CONTAINER,
@@ -146,7 +146,7 @@ class Attributes(Containers):
     def attribute_of_Layer(self, owner: Value, layer: Layer, name: str, node: ast.AST) -> Value | None:
         if name in WEIGHT_ATTRIBUTES:
             layer.opaque = False
-            return Value(Kind.CONTAINER, ref=Weights(layer, name), node=node)
+            return Value(Kind.CONTAINER, ref=Weights(layer, name, node, self.is_unbuilt(layer)), node=node)
         if name == "layers":
             children = [child for child in layer.children if child.refs]  # an Input is none of them
             inner = join_all(children) if children else Value(Kind.OBJECT, ref=layer)
@@ -243,6 +243,14 @@ class Attributes(Containers):
     def misuse(self, node: ast.AST, name: str) -> None:
         """Something only an array has is asked of a tensor."""
         self.misuses.setdefault(node, name)
+
+    def is_unbuilt(self, owner: Source) -> bool:
+        """A model whose layers make their weights when it is first called, which has not been."""
+        if owner.ready or (isinstance(owner, Layer) and (owner.opaque or owner.parameter)):
+            return False
+        if isinstance(owner, Instance) and (owner.cls is None or not owner.cls.derives("Model", "Layer", "Sequential")):
+            return False
+        return any(isinstance(part, Layer) and part.lazy and not part.ready for part in self.reach(owner))
 
     # provided by the other parts
     def reach(self, owner: Any) -> set[Source]:

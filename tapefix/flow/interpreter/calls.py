@@ -27,6 +27,7 @@ from tapefix.flow.values import (
     Mapping,
     Method,
     Sequence,
+    Source,
     Value,
     join_all,
 )
@@ -275,6 +276,9 @@ class Calls(Attributes):
         """A call of which nothing is known: functions handed over are taken to be called, values to go on."""
         for value in given.all:
             self.called_back(value, node)
+            for ref in value.refs:
+                if isinstance(ref, Source):
+                    ref.ready = True  # it may be called, or built
         lost = frozenset(x.weakened() for x in self.lost_of(*given.all))
         return Value(Kind.UNKNOWN, self.live_of(*given.all), lost, node=node)
 

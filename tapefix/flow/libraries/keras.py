@@ -42,6 +42,10 @@ _OBJECT_MODULES = (
 )
 
 
+#: arguments that tell a layer the shape of its inputs
+_SHAPES = frozenset({"input_shape", "input_dim", "batch_input_shape", "weights"})
+
+
 class Keras(ValueMethods):
     """Makes and calls layers."""
 
@@ -77,9 +81,10 @@ class Keras(ValueMethods):
             return self.tf_Variable(path, given, node)
         if tail in ("Sequential",):
             layers = given.get(0, "layers")
-            layer = Layer("", self.spot(node), api=tail)
+            layer = Layer("", self.spot(node), api=tail, lazy=True)
             if layers is not None and isinstance(layers.ref, Sequence):
                 layer.children = list(layers.ref.items) if layers.ref.items is not None else [layers.ref.element()]
+                self.built_by_input(layer)
             return Value(Kind.OBJECT, ref=layer, node=node)
         if tail in ("Model", "Functional"):
             return self.functional(given, node)
@@ -91,12 +96,29 @@ class Keras(ValueMethods):
             return self.make_layer(tail, path, given, node)
         return UNKNOWN
 
+    def give_weights(self, owner: Source) -> None:
+        for part in self.reach(owner):
+            part.given = True
+
+    def built_by_input(self, layer: Layer) -> None:
+        """A Sequential model whose first layer tells the shape of the inputs makes its weights at once."""
+        first = layer.children[0] if layer.children else UNKNOWN
+        if first.kind & (Kind.TENSOR | Kind.UNKNOWN) or any(
+            isinstance(ref, Layer) and (ref.ready or ref.api == "InputLayer") for ref in first.refs
+        ):
+            for part in self.reach(layer):
+                part.ready = True
+
     def make_layer(self, tail: str, path: str, given: Arguments, node: ast.AST) -> Value:
         if tail in ("load_model", "clone_model", "model_from_json"):
-            return Value(Kind.OBJECT, ref=Layer("", self.spot(node), api=tail), node=node)
+            return Value(Kind.OBJECT, ref=Layer("", self.spot(node), api=tail, given=True), node=node)
         if path.startswith("layers.") and tail[:1].islower():
             return self.carry(node, given.all)  # functional forms: layers.add([...])
         layer = Layer("", self.spot(node), api=tail, weights=tail not in ops.LAYERS_WITHOUT_WEIGHTS)
+        trainable = given.keywords.get("trainable")
+        layer.frozen = trainable is not None and trainable.const is False
+        layer.lazy = path.startswith("layers.") and layer.weights
+        layer.ready = not _SHAPES.isdisjoint(given.keywords)
         if tail == "Lambda" and given.all:
             layer.function = given.get(0, "function")
         if tail in ops.WRAPPERS and given.all:
@@ -117,10 +139,12 @@ class Keras(ValueMethods):
             )
 
     def call_Instance(self, value: Value, instance: Instance, given: Arguments, node: ast.AST) -> Value:
+        instance.ready = True
         with self.symbolic_call(given):
             return super().call_Instance(value, instance, given, node)
 
     def call_Layer(self, value: Value, layer: Layer, given: Arguments, node: ast.AST) -> Value:
+        layer.ready = True
         with self.symbolic_call(given):
             return self.layer_output(value, layer, given, node)
 
@@ -158,7 +182,7 @@ class Keras(ValueMethods):
         if layer.api == "Sequential":
             current = inputs[0] if inputs else UNKNOWN
             for child in layer.children:
-                if isinstance(child.ref, Source):
+                if any(isinstance(ref, Source) for ref in child.refs):
                     current = self.call(child, Arguments([current], {}), node)
                 elif child.kind & Kind.TENSOR:  # an Input among the layers
                     continue

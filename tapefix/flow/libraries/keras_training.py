@@ -27,6 +27,9 @@ from tapefix.flow.values import (
     join_all,
 )
 
+#: methods of a model that do not make its weights
+_BUILDS_NOTHING = frozenset("compile add add_loss add_metric add_weight get_layer get_config".split())
+
 
 class LossObject:
     """A loss or metric object of the library."""
@@ -76,6 +79,9 @@ class KerasTraining(Keras):
         return None
 
     def model_method(self, receiver: Value, model: Any, name: str, given: Arguments, node: ast.AST) -> Value | None:
+        model.ready = model.ready or not (name in _BUILDS_NOTHING or name.startswith("__"))
+        if name in ("set_weights", "load_weights"):
+            self.give_weights(model)
         if name in ops.PREDICTING:
             if getattr(model, "opaque", False) and not self.used_as_model(model):
                 return None
@@ -113,6 +119,7 @@ class KerasTraining(Keras):
             return NONE
         if name == "add" and isinstance(model, Layer) and given.args:
             model.children.append(given.args[0])
+            self.built_by_input(model)
             self.log_mutation(model, given.args[0])
             return NONE
         if name == "get_layer":

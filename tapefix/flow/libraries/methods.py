@@ -177,6 +177,7 @@ class ValueMethods(NumPy):
             place = self.statement if isinstance(self.statement, (ast.Expr, ast.Assign)) else node
             lost = self.cut(How.VARIABLE_WRITE, place, [value], f".{name}(...)", variable=weight.owner)
             owner = weight.owner
+            owner.given = True
             if hasattr(owner, "written"):
                 # an optimizer's own step is no copy: what was stored stays beside it
                 self.stores += not lost <= owner.written

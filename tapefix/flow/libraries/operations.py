@@ -101,6 +101,13 @@ LAYERS_WITHOUT_WEIGHTS = frozenset(
     CategoryEncoding Hashing StringLookup IntegerLookup TextVectorization HashedCrossing UnitNormalization Identity
     Pipeline""".split()
 )
+#: hold weights that no gradient reaches
+LAYERS_WITH_STATISTICS = frozenset({"BatchNormalization", "Normalization", "SpectralNormalization"})
+#: hold the state of their random numbers (Keras 3)
+LAYERS_WITH_SEEDS = frozenset(
+    """Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D GaussianNoise GaussianDropout AlphaDropout RandomFlip
+    RandomRotation RandomZoom RandomCrop RandomTranslation RandomContrast RandomBrightness""".split()
+)
 #: their input is an index
 LAYERS_THAT_LOOK_UP = frozenset(
     """Embedding Discretization CategoryEncoding Hashing StringLookup IntegerLookup TextVectorization
