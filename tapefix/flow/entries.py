@@ -126,8 +126,10 @@ class Entries(Targets):
             args = self.unknown_parameters(function, 1)
             if name == "call" and (cls.derives(*LAYERS) or self.derives_unseen(cls)):
                 self.call_root(instance, function, args)
-            elif (name in ("call", "__call__") and cls.derives("Loss")) or (
-                name == "call" and cls.node.name.endswith("Loss")
+            elif (
+                (name in ("call", "__call__") and cls.derives("Loss"))
+                or (name == "call" and cls.node.name.endswith("Loss"))
+                or (name == "compute_loss" and cls.derives(*LAYERS) and "y_pred" in argument_names(function.node))
             ):
                 self.loss_method_root(instance, function, args)
             else:
@@ -204,9 +206,10 @@ class Entries(Targets):
         tape = Tape(function.node, "fit")
         self.tapes = [tape]
         names = argument_names(function.node)
-        source = Source(names[2] if len(names) > 2 else "y_pred", self.spot(function.node))
+        at = names.index("y_pred") if "y_pred" in names else 2
+        source = Source(names[at] if len(names) > at else "y_pred", self.spot(function.node))
         prediction = Value(Kind.TENSOR, frozenset({Dep(source, frozenset({tape}), self.spot(function.node))}))
-        values = [Value(Kind.TENSOR), prediction, *args[2:]][: max(len(args), 2)]
+        values = [*[Value(Kind.TENSOR)] * (at - 1), prediction, *args[at:]][: max(len(args), at)]
         result = self.call_function(function, [instance, *values], {}, function.node)
         self.judge(result, {source}, True, tape, Target(self.spot(function.node), "loss"))
         self.tapes = []

@@ -107,7 +107,7 @@ class Attributes(Containers):
                 Kind.CONTAINER,
                 ref=Sequence("list", None, join_all(instance.losses) if instance.losses else Value(Kind.TENSOR)),
             )
-        if name in ("optimizer", "compiled_loss", "compiled_metrics", "metrics", "name", "dtype", "layers"):
+        if name in ("optimizer", "compiled_metrics", "metrics", "name", "dtype", "layers"):
             if name == "layers":
                 return Value(
                     Kind.CONTAINER,

@@ -132,7 +132,10 @@ class KerasTraining(Keras):
             return self.compiled(receiver, model, given, node)
         if name in ("fit", "train_on_batch", "fit_generator"):
             return self.fitted(receiver, model, given, node)
-        if name in ("train_step", "compute_loss", "test_step") and given.args:
+        if name in ("compute_loss", "compiled_loss"):
+            prediction = given.get(1 if name == "compiled_loss" else 2, "y_pred")
+            return self.standard_loss(model, given if prediction is None else prediction, node)
+        if name in ("train_step", "test_step") and given.args:
             return self.carry(node, given.all, Kind.UNKNOWN)
         if name in ("stateless_call", "call", "__call__"):
             args = given.args[2:] if name == "stateless_call" else given.args
@@ -213,8 +216,6 @@ class KerasTraining(Keras):
 
     def compiled(self, receiver: Value, model: Any, given: Arguments, node: ast.AST) -> Value:
         loss = given.get(1, "loss")
-        if isinstance(model, Instance) and model.cls is not None and model.cls.find("compile"):
-            return NONE
         if loss is None or isinstance(loss.const, str):
             model.compiled = loss or NONE
             if not self.has_train_step(model):
@@ -239,11 +240,28 @@ class KerasTraining(Keras):
             prediction = self.call(receiver, Arguments([Value(Kind.TENSOR)], {}), node)
             if not prediction.kind & (Kind.TENSOR | Kind.CONTAINER):
                 prediction = prediction.with_(kind=prediction.kind | Kind.TENSOR)
-            results = self.losses_of(loss, prediction, node)
-            for result in results:
+            own = self.own_loss(receiver, model, prediction, node)
+            for result in [own] if own is not None else self.losses_of(loss, prediction, node):
                 self.loss_reached(result, [model], node, "loss")
         finally:
             self.tapes.remove(tape)
+
+    def own_loss(self, receiver: Value, model: Any, prediction: Value, node: ast.AST) -> Value | None:
+        """The loss of a model that says itself how it is computed."""
+        found = model.cls.find("compute_loss") if isinstance(model, Instance) and model.cls is not None else None
+        if found is None or not isinstance(found[1].ref, Function):
+            return None
+        given = {"x": Value(Kind.TENSOR), "y": Value(Kind.TENSOR), "y_pred": prediction, "sample_weight": NONE}
+        return self.call_function(found[1].ref, [receiver], given, node)
+
+    def standard_loss(self, model: Any, given: Value | Arguments, node: ast.AST) -> Value:
+        """What the loss given to compile() makes of a prediction; of whatever is given where that is not told."""
+        if isinstance(given, Arguments):
+            return self.carry(node, given.all, Kind.UNKNOWN)
+        loss = model.compiled
+        if loss is None or loss.const is not MISSING:
+            return self.labelled([Value(Kind.TENSOR), given], node)
+        return self.carry(node, self.losses_of(loss, given, node))
 
     def losses_of(self, loss: Value | None, prediction: Value, node: ast.AST) -> list[Value]:
         if loss is None or (loss.const is not MISSING and not isinstance(loss.ref, (Sequence, Mapping))):
