@@ -44,6 +44,8 @@ class Stopper:
         self._fits: List[Set[Place]] = []
         self._raised = 0
         self._asked = 0.0
+        self._known: Tuple[int, int, int] = (0, 0, 0)  # modules, places and fits when it was last looked
+        self._waiting = True
         self._sites: Dict[str, List[Tuple[int, int]]] = {}
         self._thread = threading.get_ident()
 
@@ -107,6 +109,12 @@ class Stopper:
 
     def _unseen(self) -> bool:
         """True while a loaded file of the user's has a call that asks for gradients and has not been reached."""
+        known = len(sys.modules), len(self.seen), len(self.entered)
+        if known != self._known:  # there are thousands of modules
+            self._known, self._waiting = known, self._look()
+        return self._waiting
+
+    def _look(self) -> bool:
         seen: Dict[str, Set[int]] = {}
         for filename, line in {*self.seen, *self.entered}:
             seen.setdefault(os.path.realpath(filename), set()).add(line)
