@@ -199,6 +199,11 @@ NUMBER = Value(Kind.NUMBER)
 MOST_ALTERNATIVES = 6
 
 
+def is_numeral(value: Value) -> bool:
+    """A Python number or truth value that is written out."""
+    return value.kind == Kind.NUMBER and isinstance(value.const, (int, float))
+
+
 def join(first: Value, second: Value) -> Value:
     """What is known where two ways meet."""
     if first is second:

@@ -29,6 +29,7 @@ from tapefix.flow.values import (
     Sequence,
     Source,
     Value,
+    is_numeral,
     join_all,
 )
 
@@ -84,6 +85,12 @@ class Calls(Attributes):
         return Arguments(args, keywords, [a.value if isinstance(a, ast.Starred) else a for a in node.args])
 
     def call(self, function: Value, given: Arguments, node: ast.Call | ast.AST) -> Value:
+        if id(function) in self.left_out:
+            _, test, lost = self.left_out[id(function)]
+            value = self.call(function.with_(), given, node)
+            # what goes in is there without it, too
+            tags = lost | self.exclusive(value, self.carry(node, given.all), test, How.PREDICATE)
+            return self.tag_inside(value, tags) if tags else value
         if function.alts and function.ref is None:
             results = [self.call(alt, given, node) for alt in function.alts]
             value = join_all(results)
@@ -188,7 +195,10 @@ class Calls(Attributes):
     def tag_inside(self, value: Value, tags: frozenset[Lost]) -> Value:
         if isinstance(value.ref, Sequence) and value.ref.items is not None and value.ref.type == "tuple":
             return value.with_(ref=Sequence("tuple", [self.tag_inside(v, tags) for v in value.ref.items]))
-        if value.kind & (NUMERIC | Kind.UNKNOWN) and not isinstance(value.ref, (Instance, Layer, Function)):
+        if value.alts and value.kind == Kind.CONTAINER:
+            return join_all(self.tag_inside(alt, tags) for alt in value.alts)
+        counts = value.kind & (NUMERIC | Kind.UNKNOWN) or is_numeral(value)
+        if counts and not isinstance(value.ref, (Instance, Layer, Function)):
             return self.tagged(value, tags)
         return value
 

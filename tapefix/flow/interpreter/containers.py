@@ -21,6 +21,7 @@ from tapefix.flow.values import (
     Instance,
     Kind,
     Layer,
+    Lost,
     Mapping,
     Sequence,
     Slice,
@@ -84,10 +85,12 @@ class Containers(Expressions):
         scope = Scope(self.module, self.scope, "function")
         frame = self.frame
         saved, frame.scope = frame.scope, scope
+        sieves, self.sieves = self.sieves, []
         try:
             self._generators(node.generators, produce)
         finally:
             frame.scope = saved
+            self.sieves = sieves
 
     def _generators(self, generators: list[ast.comprehension], produce: Any) -> None:
         if not generators:
@@ -103,7 +106,9 @@ class Containers(Expressions):
             return
         self.assign(first.target, self.element(iterable, first.iter))
         for test in first.ifs:
-            self.eval(test)
+            on_data, lost = self.predicate(self.eval(test), test, How.PREDICATE)
+            if on_data:
+                self.sieves.append((test, lost))
         self._exact = False
         stores = self.stores
         self._generators(rest, produce)
@@ -111,11 +116,25 @@ class Containers(Expressions):
             self._generators(rest, produce)
 
     _exact = True
+    #: the tests on data, chance or predictions by which a comprehension leaves elements out
+    sieves: list[tuple[ast.expr, frozenset[Lost]]]
+
+    def sifted(self, value: Value, sieves: list[tuple[ast.expr, frozenset[Lost]]]) -> Value:
+        """An element that tests may have left out."""
+        for test, lost in sieves:
+            if any(isinstance(ref, (Layer, Instance, Function, Bound)) for ref in value.refs):
+                value = value.with_(alts=tuple(alt.with_() for alt in value.alts))
+                for one in (value, *value.alts):
+                    self.left_out[id(one)] = (one, test, lost)
+            else:
+                tags = lost | self.exclusive(value, Value(), test, How.PREDICATE)
+                value = self.tag_inside(value, tags) if tags else value
+        return value
 
     def _collect(self, node: Any, type_: str) -> Value:
         sequence = Sequence(type_)
         saved, self._exact = self._exact, True
-        self._comprehension(node, lambda: sequence.add(self.eval(node.elt)))
+        self._comprehension(node, lambda: sequence.add(self.sifted(self.eval(node.elt), self.sieves)))
         if not self._exact:
             sequence.forget()
         self._exact = saved
@@ -134,7 +153,7 @@ class Containers(Expressions):
         mapping = Mapping()
 
         def produce() -> None:
-            key, value = self.eval(node.key), self.eval(node.value)
+            key, value = self.eval(node.key), self.sifted(self.eval(node.value), self.sieves)
             if isinstance(key.const, (str, int)):
                 mapping.items[key.const] = value
             else:

@@ -148,6 +148,9 @@ class Core:
         self.stores = 0  # how often something was stored whose gradient was lost: what is read next is not the same
         self.named: dict[int, Value] = {}
         self.loop_names: dict[ast.AST | None, frozenset[str]] = {}
+        #: callables that a test on data may have left out, by their identity: the tag comes when they are called
+        self.left_out: dict[int, tuple[Value, ast.expr, frozenset[Lost]]] = {}
+        self.sieves: list[tuple[ast.expr, frozenset[Lost]]] = []
         self.evaluators, self.runners = Handlers(self, "eval_"), Handlers(self, "run_")
         self.attributes, self.callers = Handlers(self, "attribute_of_"), Handlers(self, "call_")
 
@@ -490,6 +493,9 @@ class Core:
         raise NotImplementedError
 
     def combine(self, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
+        raise NotImplementedError
+
+    def tag_inside(self, value: Value, tags: frozenset[Lost]) -> Value:
         raise NotImplementedError
 
     def iterate_items(self, value: Value) -> list[Value]:

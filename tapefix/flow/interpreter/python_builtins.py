@@ -15,6 +15,8 @@ from tapefix.flow.values import (
     NUMERIC,
     UNKNOWN,
     Api,
+    Bound,
+    Function,
     Instance,
     Kind,
     Mapping,
@@ -206,11 +208,13 @@ class Builtins(Objects):
         return Value(Kind.CONTAINER, ref=Sequence("list", None, result))
 
     def builtin_filter(self, given: Arguments, node: ast.AST) -> Value:
-        return (
-            Value(Kind.CONTAINER, ref=Sequence("list", None, self.element(given.args[1], node)))
-            if len(given.args) > 1
-            else UNKNOWN
-        )
+        if len(given.args) < 2:
+            return UNKNOWN
+        function, element = given.args[0], self.element(given.args[1], node)
+        if isinstance(function.ref, (Function, Bound)) and isinstance(node, ast.expr):
+            on_data, lost = self.predicate(self.call(function, Arguments([element], {}), node), node, How.PREDICATE)
+            element = self.sifted(element, [(node, lost)] if on_data else [])
+        return Value(Kind.CONTAINER, ref=Sequence("list", None, element))
 
     def builtin_getattr(self, given: Arguments, node: ast.AST) -> Value:
         if len(given.args) > 1 and isinstance(given.args[1].const, str):

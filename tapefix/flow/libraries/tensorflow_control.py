@@ -9,6 +9,7 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries.tensorflow import TensorFlow
 from tapefix.flow.values import (
+    MISSING,
     NO_LOST,
     NONE,
     NUMERIC,
@@ -21,6 +22,7 @@ from tapefix.flow.values import (
     Mapping,
     Sequence,
     Value,
+    is_numeral,
     join,
     join_all,
     same,
@@ -48,12 +50,28 @@ class TensorFlowControl(TensorFlow):
 
     def chosen(self, predicate: Value, results: list[Value], node: ast.AST, exclusive: bool) -> Value:
         assert isinstance(node, ast.expr)
+        results = [self.as_tensor(result) for result in results]
         on_data, lost = self.predicate(predicate, node, How.PREDICATE_OP)
         value = join_all(results)
         if exclusive and on_data and results:
             for other in results[1:]:
                 lost |= self.exclusive(results[0], other, node, How.PREDICATE_OP)
         return self.tag_inside(value, lost) if lost else value
+
+    def as_tensor(self, value: Value) -> Value:
+        """What a branch gives, a Python number too, is a tensor."""
+        if isinstance(value.ref, Sequence) and value.ref.items is not None:
+            return value.with_(ref=Sequence(value.ref.type, [self.as_tensor(item) for item in value.ref.items]))
+        return value.with_(kind=Kind.TENSOR, const=MISSING) if is_numeral(value) else value
+
+    def tf_switch(self, path: str, given: Arguments, node: ast.AST) -> Value | None:
+        """`keras.ops.switch(index, branches, *operands)`."""
+        branches = given.get(1, "branches")
+        if branches is None or not isinstance(branches.ref, Sequence):
+            return None
+        operands = Arguments(given.args[2:], {})
+        results = [self.call(branch, operands, node) for branch in self.iterate_items(branches)]
+        return self.chosen(given.get(0, "index") or UNKNOWN, results or [UNKNOWN], node, exclusive=True)
 
     def tf_case(self, path: str, given: Arguments, node: ast.AST) -> Value:
         pairs = given.get(0, "pred_fn_pairs") or UNKNOWN
