@@ -118,7 +118,14 @@ CASES = [
     "np.diff(x)", "np.diff(x, axis=0)", "np.diff(x, n=2)", "np.trapz(v)", "np.trapezoid(v, dx=0.5)",
     "np.trapezoid(x, u)", "np.trapezoid(v, vec)",
     "np.add.reduce(x)", "np.add.reduce(x, axis=1)", "np.multiply.reduce(x, axis=1)", "np.maximum.reduce(x)",
-    "np.minimum.reduce([x, y])",
+    "np.minimum.reduce([x, y])", "np.maximum.reduce(cube, axis=(0, 2))", "np.add.reduce(x, axis=1, keepdims=True)",
+    "np.logaddexp.reduce(x)", "np.logaddexp.reduce(x, axis=1)", "np.logical_and.reduce(x, axis=1)",
+    "np.logical_or.reduce(mask)",
+    *(f"np.{name}.accumulate({rest})" for name in ("add", "multiply", "logaddexp", "maximum", "minimum")
+      for rest in ("v", "x", "x, axis=1", "cube, -1")),
+    *(f"np.{name}.outer({rest})" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+      for rest in ("v, w", "x, v", "v, arr", "arr, w", "s, v")),
+    "np.power.outer(g[0], v)", "np.true_divide.outer(v, w)",
     # shapes
     "np.reshape(x, (4, 3))", "np.reshape(x, -1)", "np.reshape(x, n)", "np.reshape(x, np.shape(x.T))",
     "np.reshape(x, pair)", "np.reshape(x, [2, -1])",
@@ -407,6 +414,9 @@ def _flat_any(value: Any) -> Any:
         ("np.linspace(s, r, endpoint=False)", "endpoint"),
         ("np.convolve(v, w, 'same')", "same"),
         ("np.median(cube, axis=(0, 1))", "several axes"),
+        ("np.maximum.accumulate(x, axis=k)", "not written out"),
+        ("np.subtract.accumulate(v)", "not in the table"),
+        ("np.add.at(x, idx, v)", "in place"),
     ],
 )
 def test_what_has_no_counterpart_is_refused_with_a_reason(expression: str, reason: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 from tapefix.codemod import Refusal
 from tapefix.documents.document import Document
-from tapefix.rewrite.numpy_table import elementwise, joining, linear, methods, reductions, scientific, shapes
+from tapefix.rewrite.numpy_table import elementwise, joining, linear, methods, reductions, scientific, shapes, ufuncs
 from tapefix.rewrite.numpy_table.refused import REFUSED
 from tapefix.rewrite.numpy_table.row import Rewrite, Row
 from tapefix.rewrite.numpy_table.written import write
@@ -25,7 +25,7 @@ __all__ = ["REFUSED", "Refusal", "Rewrite", "Row", "rows", "translate_attribute"
 def rows() -> Mapping[str, Row]:
     """All rows by canonical name: "numpy.linalg.norm", "math.sqrt", "ndarray.mean"."""
     table: dict[str, Row] = {}
-    for area in (elementwise, reductions, shapes, joining, linear, methods, scientific):
+    for area in (elementwise, reductions, ufuncs, shapes, joining, linear, methods, scientific):
         for row in area.ROWS:
             if row.name in table:
                 raise ValueError(f"two rows for {row.name}")

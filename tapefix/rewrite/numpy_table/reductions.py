@@ -114,15 +114,6 @@ def _trapezoid(bound: Bound) -> str | Refusal:
     return f"{step}tf.reduce_sum({middle}, axis=-1)"
 
 
-def _reducer(name: str, function: str) -> Row:
-    def code(bound: Bound) -> str | Refusal:
-        axis = "{axis}" if bound.has("axis") else "0"
-        return f"tf.{function}({{array}}, axis={axis}, keepdims=keepdims?)"
-
-    signature = "array, axis=0, dtype=None, out=None, keepdims=False, initial=None, where=True"
-    return Row(f"numpy.{name}.reduce", signature, code, f"tf.{function}")
-
-
 def _rows(
     names: tuple[str, ...],
     signature: str,
@@ -183,8 +174,4 @@ ROWS: list[Row] = [
     *_rows(("diff",), "a, n=1, axis=-1, prepend=None, append=None", _diff, "tf.experimental.numpy.diff"),
     *_rows(("trapz", "trapezoid"), "y, x=None, dx=1.0, axis=-1", _trapezoid, "tf.reduce_sum", exactness="dtype"),
     Row("numpy.sort", "a, axis=-1, kind=None, order=None", _sort, "tf.sort", dropped=frozenset({"kind"})),
-    _reducer("add", "reduce_sum"),
-    _reducer("multiply", "reduce_prod"),
-    _reducer("maximum", "reduce_max"),
-    _reducer("minimum", "reduce_min"),
 ]  # fmt: skip
