@@ -101,7 +101,8 @@ def test_before_loses_a_gradient_and_fixed_has_them_all(case: pathlib.Path, runn
     if "raises" in said:
         assert said["raises"] in (before["error"] or "no error")
         reached = [call for call in before["calls"] if call["line"]]
-        assert not reached or any(call["none"] for call in reached), "the error is not the lost gradient's"
+        refused = "GradientTape" in said["raises"]  # the tape itself gives none
+        assert not reached or refused or any(call["none"] for call in reached), "the error is not the lost gradient's"
     else:
         assert before["error"] is None
         lost = [name for call in before["calls"] for name in call["none"]]

@@ -50,6 +50,8 @@ class How(str, enum.Enum):
     AFTER_TAPE = "after-tape"  # made after the tape's block has ended
     DERIVED_OUTSIDE = "derived-outside"  # a derivative that is differentiated again, taken outside the outer tape
     NOT_RECORDED = "not-recorded"  # inside stop_recording
+    TAPE_SPENT = "tape-spent"  # asked again, and not persistent
+    INTEGER_SOURCE = "integer-source"
     UNTRACKED = "untracked"
     ALL_WEIGHTS = "all-weights"  # model.variables as sources: also what is never trained
     # the wiring

@@ -8,6 +8,7 @@ from typing import Any
 from tapefix.flow.facts import Cut, How, Origin, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.core import head_of
+from tapefix.flow.tape_use import TapeUse
 from tapefix.flow.values import (
     ANY_TAPE,
     NONE,
@@ -70,7 +71,7 @@ def keeps_state(lost: Lost) -> bool:
     return isinstance(variable, Var) and not variable.trainable
 
 
-class Targets(Wiring):
+class Targets(TapeUse, Wiring):
     shows_none: dict[ast.AST, bool]
 
     # ---- sources
@@ -119,6 +120,7 @@ class Targets(Wiring):
         if tape is not None:
             self.unwatched(tape, sources, target, node)
         self.check_sources(sources, target, tape, node)
+        self.tape_asked(tape, sources, found, target, node)
         self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"))
         saved, self.leaving = self.leaving, How.DERIVED_OUTSIDE
         result = Value(Kind.TENSOR, self.live_of(target), self.lost_of(target), node=node)
@@ -149,6 +151,7 @@ class Targets(Wiring):
         if isinstance(variables.ref if variables else None, (Function, Bound)):
             variables = self.call(variables, Arguments([], {}), node)  # type: ignore[arg-type]
         found, exact = self.sources_of(variables, used)
+        self.tape_asked(used, variables, found, target, node)
         self.judge(target, found, exact, used, Target(self.spot(node), "minimize"))
         return NONE
 

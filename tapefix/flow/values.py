@@ -55,6 +55,10 @@ class Tape:
     nodes: set[ast.AST] = field(default_factory=set)  # the expressions that made them
     unsure: bool = False  # something was watched of which nothing is known
     ended: int = 0  # when its block ended last, on the run's clock; 0 while it is open
+    once: bool = False  # surely not persistent: it answers once
+    asked: list[Any] = field(default_factory=list)  # the gradient calls since its block was entered
+    made: Spot | None = None
+    entered: ast.AST | None = None  # the `with` that opened it last
 
 
 #: recorded by whatever tape runs when a functional model is called
@@ -459,6 +463,8 @@ class Var(Source):
     buffer: Buffer | None = None
     trainable: bool = True
     integer: bool = False
+    read_as_float: bool = False  # cast to a float where it is used
+    counts: bool = False  # given integers: a counter
 
 
 @dataclass(eq=False)

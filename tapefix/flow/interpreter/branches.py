@@ -221,7 +221,7 @@ class Branches(Assignments):
             if isinstance(tape, Tape):
                 self.tapes.append(tape)
                 tape.frames = tuple(self.frames)
-                tape.ended = 0
+                self.begin_tape(tape, node)
                 pushed.append(tape)
             elif isinstance(tape, Stopped):
                 removed.append(list(self.tapes))
@@ -243,6 +243,11 @@ class Branches(Assignments):
                 self.end_tape(tape)
 
     run_AsyncWith = run_With
+
+    @staticmethod
+    def begin_tape(tape: Tape, node: ast.AST) -> None:
+        tape.ended, tape.entered = 0, node
+        tape.asked.clear()
 
     def end_tape(self, tape: Tape) -> None:
         if tape in self.tapes:

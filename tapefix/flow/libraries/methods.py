@@ -9,7 +9,7 @@ from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.core import Stopped
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.numpy import NumPy
-from tapefix.flow.libraries.tensorflow import dtype_of
+from tapefix.flow.libraries.tensorflow import content_dtype, dtype_of
 from tapefix.flow.values import (
     NONE,
     NUMERIC,
@@ -105,7 +105,7 @@ class ValueMethods(NumPy):
             return Value(Kind.CONTAINER | Kind.UNKNOWN)
         if name == "__enter__":
             self.tapes.append(tape)
-            tape.ended = 0
+            self.begin_tape(tape, node)
             return receiver
         if name == "__exit__":
             self.end_tape(tape)
@@ -140,6 +140,7 @@ class ValueMethods(NumPy):
             while isinstance(base, ast.Subscript):
                 base = base.value
             self.use(variable.buffer, Role.WRITE, base, carries)
+        variable.counts = variable.counts or content_dtype(value) == "int"
         lost = self.cut(how, place, [value], f".{name}(...)", buffer=variable.buffer, variable=variable)
         self.written_here(how, place)
         self.stores += not lost <= variable.stored
@@ -197,9 +198,9 @@ class ValueMethods(NumPy):
         if name in ops.NUMPY_VIEWS:
             return self.view(receiver, name, node)
         if name in ("astype", "copy"):
-            return Value(
-                Kind.ARRAY, lost=array.lost, ref=Array(Buffer("numpy", self.spot(node)), array.lost), node=node
-            )
+            made = Array(Buffer("numpy", self.spot(node)), array.lost)
+            dtype = dtype_of(given.get(0, "dtype")) if name == "astype" else receiver.dtype
+            return Value(Kind.ARRAY, lost=array.lost, ref=made, dtype=dtype, node=node)
         return None
 
     def method_of_Distribution(
@@ -277,6 +278,8 @@ class ValueMethods(NumPy):
         if integral:
             result.lost = frozenset(x.weakened() for x in result.lost)
         result.reduced = name in ("mean", "sum", "max", "min") and not given.all
+        if name == "astype":
+            result.dtype = dtype_of(given.get(0, "dtype"))
         return result
 
     def minimize(self, given: Arguments, node: ast.AST) -> Value:

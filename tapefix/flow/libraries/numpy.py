@@ -7,7 +7,7 @@ import ast
 from tapefix.flow.facts import Buffer, How, Role
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
-from tapefix.flow.libraries.tensorflow import dtype_of
+from tapefix.flow.libraries.tensorflow import content_dtype, dtype_of, told_dtype
 from tapefix.flow.libraries.tensorflow_control import TensorFlowControl
 from tapefix.flow.values import (
     NO_LOST,
@@ -60,6 +60,8 @@ class NumPy(TensorFlowControl):
         ):
             how = How.NUMPY_CALL  # of one tensor: a conversion, not a table
         result = self.away(how, node, values, "np." + path, Kind.ARRAY, weak)
+        if tail in ("array", "asarray", "arange") and given.args:
+            result = result.with_(dtype=self.array_dtype(tail, given))
         if how is How.ARRAY_MADE or tail in ("copy", "tile", "repeat", "reshape"):
             buffer = Buffer("numpy", self.spot(node))
             result.ref = Array(buffer, result.lost)
@@ -74,6 +76,15 @@ class NumPy(TensorFlowControl):
         """The same numbers in another shape: what is written into it is written into the array."""
         value = value.with_(node=node, lost=self.lost_of(value))
         return Value(Kind.CONTAINER, ref=Sequence("list", None, value)) if tail.endswith("split") else value
+
+    @staticmethod
+    def array_dtype(tail: str, given: Arguments) -> str:
+        """The type of an array of numbers, or of a range."""
+        asked = given.keywords.get("dtype") or (given.get(1) if tail != "arange" else None)
+        if asked is not None or tail != "arange":
+            return told_dtype(asked, given.args[0])
+        kinds = {content_dtype(one) for one in given.args}
+        return "int" if kinds == {"int"} else ""
 
     def numpy_buffer(self, tail: str, given: Arguments, node: ast.AST) -> Value:
         lost = NO_LOST

@@ -57,6 +57,23 @@ def dtype_of(value: Value | None) -> str:
     return "float" if name.startswith(("float", "double", "half", "bfloat")) else ""
 
 
+def content_dtype(value: Value) -> str:
+    """The type of the numbers that a value or a nested list holds: "int" where all are, "" where it is not known."""
+    if value.dtype:
+        return value.dtype
+    if isinstance(value.const, (bool, int, float)):
+        return type(value.const).__name__
+    if isinstance(value.ref, Sequence) and value.ref.items:
+        kinds = {content_dtype(item) for item in value.ref.items}
+        return kinds.pop() if len(kinds) == 1 else "float" if kinds == {"int", "float"} else ""
+    return ""
+
+
+def told_dtype(given: Value | None, value: Value) -> str:
+    """The type that is asked for, or else that of the content."""
+    return dtype_of(given) if given is not None and given.const is not None else content_dtype(value)
+
+
 class TensorFlow(PythonLibraries):
     """Operations."""
 
@@ -201,6 +218,10 @@ class TensorFlow(PythonLibraries):
     def tf_cast(self, path: str, given: Arguments, node: ast.AST) -> Value:
         value = self.whole(given.args[0] if given.args else given.keywords.get("x", UNKNOWN))
         to = dtype_of(given.get(1, "dtype"))
+        if to == "float":
+            for ref in given.args[0].refs if given.args else ():
+                if isinstance(ref, Var):
+                    ref.read_as_float = True
         if to in ("int", "bool"):
             if value.dtype in ("int", "bool") or not self.live_of(value):
                 return Value(Kind.TENSOR, lost=value.lost, dtype=to, node=node)
@@ -274,7 +295,7 @@ class TensorFlow(PythonLibraries):
             self.misuse(node, "constant")
         self.retyped(value, given, node)
         result = self.carry(node, [value])
-        result.dtype = dtype_of(given.get(1, "dtype")) or whole.dtype
+        result.dtype = told_dtype(given.get(1, "dtype"), value)
         result.reduced = whole.reduced
         return result
 
@@ -288,7 +309,7 @@ class TensorFlow(PythonLibraries):
         value = given.args[0] if given.args else given.keywords.get("value", UNKNOWN)
         self.retyped(value, given, node)
         result = self.carry(node, [value])
-        result.dtype, result.reduced = dtype_of(given.get(1, "dtype")) or self.whole(value).dtype, value.reduced
+        result.dtype, result.reduced = told_dtype(given.get(1, "dtype"), value), value.reduced
         return result
 
     def tf_identity(self, path: str, given: Arguments, node: ast.AST) -> Value:
@@ -298,9 +319,7 @@ class TensorFlow(PythonLibraries):
         initial = given.args[0] if given.args else given.keywords.get("initial_value", UNKNOWN)
         if isinstance(initial.ref, (Function, Bound)):
             initial = self.call(initial, Arguments([], {}), node)
-        integer = dtype_of(given.get(4, "dtype")) in ("int", "bool") or (
-            initial.dtype in ("int", "bool") and not dtype_of(given.get(4, "dtype"))
-        )
+        integer = told_dtype(given.get(4, "dtype"), initial) in ("int", "bool")
         trainable = given.get(1, "trainable")
         variable = Var(
             "", self.spot(node), integer=integer, trainable=trainable is None or trainable.const is not False
@@ -314,9 +333,15 @@ class TensorFlow(PythonLibraries):
 
     def tf_GradientTape(self, path: str, given: Arguments, node: ast.AST) -> Value:
         persistent = given.get(0, "persistent")
-        return Value(
-            Kind.OBJECT, ref=Tape(node, persistent=persistent is not None and persistent.const is True), node=node
-        )
+        tape = Tape(node, persistent=persistent is not None and persistent.const is True, made=self.spot(node))
+        tape.once = persistent is None or persistent.const is False
+        return Value(Kind.OBJECT, ref=tape, node=node)
+
+    def tf_range(self, path: str, given: Arguments, node: ast.AST) -> Value:
+        kinds = {content_dtype(one) for one in given.args}
+        dtype = given.keywords.get("dtype")
+        known = dtype_of(dtype) if dtype is not None else "int" if kinds == {"int"} else ""
+        return Value(Kind.TENSOR, dtype=known, node=node)
 
     def tf_TensorArray(self, path: str, given: Arguments, node: ast.AST) -> Value:
         return Value(Kind.OBJECT, ref=TensorArray(), node=node)
