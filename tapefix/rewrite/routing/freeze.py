@@ -117,7 +117,8 @@ class Frozen:
                         site.edits.replace(value, site.local(text, value))
                 case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
                     if self._counts(statement):
-                        self._not_read_after(name)
+                        if self._read_after(name):
+                            self._count_passes(statement, name)
                     elif name in carried:
                         if not isinstance(op, (ast.Add, ast.Sub)):
                             sign = OPERATORS.get(type(op), "")
@@ -200,9 +201,19 @@ class Frozen:
                 return False
         return True
 
-    def _not_read_after(self, name: str) -> None:
-        if self._read_after(name):
-            raise Unclear(f"`{name}` counts the passes and is read after the loop")
+    def _count_passes(self, statement: ast.AugAssign, name: str) -> None:
+        """A counter that is read after the loop gets the number that it would have had where the loop ended."""
+        site = self.site
+        if "tf.function" in site.document.text or ".fit(" in site.document.text:
+            raise Unclear(f"`{name}` counts the passes and is read after the loop, perhaps in a graph")
+        if not isinstance(statement.op, (ast.Add, ast.Sub)):
+            raise Unclear(f"`{name}` counts in an unusual way and is read after the loop")
+        taken = names.fresh(site.edits, self.loop, f"{name}_taken")
+        by = site.text(statement.value)
+        change = self.running if by == "1" else joined("{n} * {r}", n=by, r=self.running)
+        site.edits.insert_before(self.loop, f"{taken} = {name}\n")
+        site.edits.insert_after(statement, f"{taken} {OPERATORS[type(statement.op)]}= {change}\n")
+        site.edits.insert_after(self.loop, f"{name} = round(float({taken}))\n")
 
     def _read_after(self, name: str) -> bool:
         syntax = self.site.syntax
