@@ -126,8 +126,16 @@ class Stopper:
         return False
 
     def _files(self) -> List[str]:
-        names = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        """The user's loaded files. The modules of a package that is not the user's are not looked at one by one."""
+        modules = dict(sys.modules)
+        foreign = {name for name, module in modules.items() if "." not in name and self._is_foreign(module)}
+        mine = (module for name, module in modules.items() if name.partition(".")[0] not in foreign)
+        names = {getattr(module, "__file__", None) for module in mine}
         return sorted({os.path.realpath(name) for name in names if isinstance(name, str) and self.code.owns(name)})
+
+    def _is_foreign(self, module: object) -> bool:
+        name = getattr(module, "__file__", None)  # None: built in, or a package without a file, whose modules count
+        return isinstance(name, str) and not self.code.owns(name)
 
     def _asking(self, filename: str) -> List[Tuple[int, int]]:
         if filename not in self._sites:
