@@ -20,7 +20,9 @@ After
 
 Fix
 ---
-Safe where the statements follow the outer tape's block: they move into it, in the same order.
+Safe where the statements follow the outer tape's block, or come right before it: they move into it, in the same
+order. A penalty that is computed before the tape of the whole loss costs no gradient its life and leaves each one
+incomplete.
 
 See https://www.tensorflow.org/guide/advanced_autodiff#higher-order_gradients
 """
@@ -31,7 +33,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
-from tapefix.rewrite.tape_block import lengthened_over
+from tapefix.rewrite.tape_block import recorded_derivative
 
 
 class DerivativeOutsideOuterTape(Codemod):
@@ -41,4 +43,4 @@ class DerivativeOutsideOuterTape(Codemod):
     why = "the outer tape records a derivative only if it is taken inside its block"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return lengthened_over(model, cut)
+        return recorded_derivative(model, cut)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 from tapefix.flow.facts import Cut, How, Origin, Spot, Target
@@ -125,6 +126,9 @@ class Targets(TapeUse, Wiring):
         saved, self.leaving = self.leaving, How.DERIVED_OUTSIDE
         result = Value(Kind.TENSOR, self.live_of(target), self.lost_of(target), node=node)
         self.leaving = saved
+        if tape is not None and result.live:
+            taken = Left(tape, How.DERIVED_OUTSIDE, self.spot(head_of(self.statement)), self.trail())
+            result.live = frozenset(replace(dep, derived=taken) for dep in result.live)
         if sources is not None and (isinstance(sources.ref, (Sequence, Weights)) or sources.kind == Kind.UNKNOWN):
             if isinstance(sources.ref, Sequence) and sources.ref.items is not None:
                 return Value(Kind.CONTAINER, ref=Sequence("list", [result for _ in sources.ref.items]), node=node)
@@ -253,9 +257,16 @@ class Targets(TapeUse, Wiring):
                 and dep.source not in told
                 and not dep.source.assumed
             ):
-                how, spot = self.let_go(dep, tape)
-                site = self.sites.setdefault((how, id(spot.node)), CutSite(how, spot, "outside the tape"))
-                self.report(Lost(site, dep.source, dep.tapes), seen, partial=False)
+                self.report_outside(*self.let_go(dep, tape), dep, seen, partial=False)
+            elif dep.derived and dep.source in wanted and dep.source in alive and not dep.source.assumed:
+                known = dep.tapes | {one.tape for one in dep.left}
+                if tape not in known and ANY_TAPE not in known:
+                    spot = self.nearest(dep.derived, tape)
+                    self.report_outside(How.DERIVED_OUTSIDE, spot, dep, seen, partial=True)
+
+    def report_outside(self, how: How, spot: Spot, dep: Dep, seen: Target, partial: bool) -> None:
+        site = self.sites.setdefault((how, id(spot.node)), CutSite(how, spot, "outside the tape"))
+        self.report(Lost(site, dep.source, dep.tapes), seen, partial=partial)
 
     def let_go(self, dep: Dep, tape: Tape) -> tuple[How, Spot]:
         """How and where it came that the tape does not know of a read: never recorded, or not to the end."""

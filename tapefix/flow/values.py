@@ -100,6 +100,8 @@ class Dep:
     #: where tapes that had recorded it so far, or were told to stop, let go of it
     left: tuple[Left, ...] = ()
     when: int = field(default=0, compare=False)  # the read, on the run's clock
+    #: it is a term made of a derivative alone, such as a penalty: where that was taken
+    derived: Left | None = field(default=None, compare=False)
 
     def __hash__(self) -> int:
         return hash((self.source, self.spot.node))

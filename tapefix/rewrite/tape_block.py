@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tapefix.codemod import Applicability, Fix, Refusal
 from tapefix.documents.document import Document, Edit
@@ -167,6 +167,24 @@ def lengthened_over(model: Model, cut: Cut) -> Fix | Refusal:
     late = [one for one in model.of(How.AFTER_TAPE, How.DERIVED_OUTSIDE) if is_of(block_of(model, one), block)]
     found = lengthened(model, late, block)
     return lengthened(model, [cut], block) if isinstance(found, Refusal) else found
+
+
+def recorded_derivative(model: Model, cut: Cut) -> Fix | Refusal:
+    """A derivative brought into the block of the tape that differentiates it again: from behind it, or from before."""
+    block = block_of(model, cut)
+    if isinstance(block, Refusal):
+        return block
+    siblings = Layout.of(block.document).block(block.statement)
+    at = _position(model, cut, block, siblings)
+    if at is None or at >= siblings.index(block.statement):
+        return lengthened_over(model, cut)
+    inner = [
+        replace(cut, spot=replace(cut.spot, node=other))
+        for other in siblings[:at]
+        if isinstance(other, ast.With)
+        and any(is_asked(node, tape) for tape in _bound_by(other) for node in ast.walk(cut.spot.node))
+    ]
+    return widened(model, [cut, *inner[-1:]], block)
 
 
 def is_of(one: Block | Refusal, block: Block) -> bool:

@@ -117,6 +117,13 @@ def head_of(statement: ast.AST) -> ast.AST:
     return statement.items[0].context_expr if isinstance(statement, (ast.With, ast.AsyncWith)) else statement
 
 
+def underived(live: frozenset[Dep]) -> frozenset[Dep]:
+    """A derivative that weighs something else, or is put into a model, is a number there and no term."""
+    if not any(dep.derived for dep in live):
+        return live
+    return frozenset(replace(dep, derived=None) if dep.derived else dep for dep in live)
+
+
 @dataclass(eq=False)
 class Stopped:
     """`tape.stop_recording()`, and the frame in which its block is."""
@@ -363,10 +370,13 @@ class Core:
         dtype: str = "",
         meet: bool = False,
         same: bool = False,
+        sums: bool = False,
     ) -> Value:
         """The result of a differentiable operation."""
         values = list(values)
         live = self.live_of(*values)
+        if not sums and len(values) > 1 and sum(bool(self.whole(value).live) for value in values) > 1:
+            live = underived(live)
         lost = frozenset().union(*self.detached(values, same)) if meet else self.lost_of(*values)
         near, past = self.descent(values)
         return Value(kind, live, lost, dtype=dtype, node=node, near=near, past=past)

@@ -183,7 +183,7 @@ class Expressions(Statements):
             left, right = negligible(left, right), negligible(right, left)
         if isinstance(op, ast.Sub):
             right = self.fraction(left, right)
-        value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same)
+        value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same, sums=pure_sum)
         value.reduced = (left.reduced or left.kind == Kind.NUMBER) and (right.reduced or right.kind == Kind.NUMBER)
         if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)) and left.dtype == "bool":
             value.dtype = "bool"

@@ -9,6 +9,7 @@ from typing import Any
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.interpreter.core import underived
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.methods import ValueMethods
 from tapefix.flow.values import (
@@ -141,12 +142,14 @@ class Keras(ValueMethods):
     def call_Instance(self, value: Value, instance: Instance, given: Arguments, node: ast.AST) -> Value:
         instance.ready = True
         with self.symbolic_call(given):
-            return super().call_Instance(value, instance, given, node)
+            result = super().call_Instance(value, instance, given, node)
+            return result.with_(live=underived(result.live)) if result.live else result
 
     def call_Layer(self, value: Value, layer: Layer, given: Arguments, node: ast.AST) -> Value:
         layer.ready = True
         with self.symbolic_call(given):
-            return self.layer_output(value, layer, given, node)
+            result = self.layer_output(value, layer, given, node)
+            return result.with_(live=underived(result.live)) if result.live else result
 
     @contextlib.contextmanager
     def symbolic_call(self, given: Arguments) -> Iterator[None]:
