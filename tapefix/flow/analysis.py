@@ -36,6 +36,8 @@ class Analysis(Entries):
         self.misuses = {}
         self.buffers = {}
         self.choices = []
+        self.reads = {}
+        self.dropped = {}
         self.shows_none = {}
         self.rebound = {}
         self.sifted_lists = {}

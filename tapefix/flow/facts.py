@@ -53,6 +53,7 @@ class How(str, enum.Enum):
     TAPE_SPENT = "tape-spent"  # asked again, and not persistent
     INTEGER_SOURCE = "integer-source"
     UNTRACKED = "untracked"
+    DROPPED = "dropped"  # the output of a layer is not read
     ALL_WEIGHTS = "all-weights"  # model.variables as sources: also what is never trained
     # the wiring
     REBOUND = "rebound"  # a Variable's name is given a tensor

@@ -206,7 +206,7 @@ class Targets(TapeUse, Wiring):
             elif wanted is not None and exact and not self.is_alive(source, alive) and (recorded or source not in late):
                 weak.append(lost)
         for lost in strong:
-            partial = lost.source in alive
+            partial = lost.source in alive and lost.site.how is not How.DROPPED
             if partial and seen.what == "call" and (lost.site.how not in CERTAIN or keeps_state(lost)):
                 continue  # nobody in sight calls the layer: what its output is for is not known
             self.report(lost, seen, partial)
@@ -226,6 +226,20 @@ class Targets(TapeUse, Wiring):
                 told.add(lost.source)
         if wanted is not None and exact and tape is not None:
             self.outside(whole, wanted, alive, told, tape, seen)
+            known = alive | told | {d.source for d in whole.live} | {x.source for x in whole.lost}
+            if seen.what != "call" and not whole.kind & Kind.UNKNOWN:
+                self.unread_outputs(wanted, known, tape, seen)
+
+    def unread_outputs(self, wanted: set[Source], known: set[Source], tape: Tape, seen: Target) -> None:
+        """Layers that ran under the tape, and whose every output was dropped on the way."""
+        for source in tape.ran:
+            if source not in wanted or not isinstance(source, Layer) or not source.weights or self.gave_up:
+                continue
+            if source.opaque or source.parameter or source.frozen or self.is_alive(source, known):
+                continue
+            for spot in self.places_of(source, tape):
+                site = self.sites.setdefault((How.DROPPED, id(spot.node)), CutSite(How.DROPPED, spot))
+                self.report(Lost(site, source, frozenset({tape})), seen, partial=False)
 
     @staticmethod
     def trains(sources: set[Source]) -> bool:

@@ -54,6 +54,7 @@ class Tape:
     keep: list[Value] = field(default_factory=list)  # watched values, so that their identity stays theirs
     nodes: set[ast.AST] = field(default_factory=set)  # the expressions that made them
     unsure: bool = False  # something was watched of which nothing is known
+    ran: dict[Source, set[ast.AST]] = field(default_factory=dict)  # where sources were read under it
     ended: int = 0  # when its block ended last, on the run's clock; 0 while it is open
     once: bool = False  # surely not persistent: it answers once
     asked: list[Any] = field(default_factory=list)  # the gradient calls since its block was entered
@@ -361,7 +362,7 @@ class Function:
     wraps: Function | None = None  # what a decorator of the program made it of
 
 
-def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:
+def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module) -> Iterator[ast.AST]:
     """The nodes of a function's body, without those of functions within it."""
     todo: list[ast.AST] = [function.body] if isinstance(function, ast.Lambda) else list(function.body)
     while todo:

@@ -210,6 +210,8 @@ class Wiring(Library):
             if not isinstance(listed, (Weights, WeightOf)) or listed.node is None or not self.is_known(listed.owner):
                 continue
             parts = self.reach(listed.owner)
+            if any(self.places_of(part, tape) for part in parts):
+                continue  # it ran for nothing: that is told where its output is dropped
             if parts & held or not any(isinstance(part, Var) or getattr(part, "weights", False) for part in parts):
                 continue
             site = self.site(How.UNRELATED, listed.node, self.text(listed.node))

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tapefix.flow.facts import Buffer, How, Role, Spot, Use
-from tapefix.flow.interpreter.core import Core
+from tapefix.flow.interpreter.unread import Unread
 from tapefix.flow.values import (
     MISSING,
     NUMERIC,
@@ -28,14 +28,14 @@ from tapefix.flow.values import (
 )
 
 
-class Assignments(Core):
+class Assignments(Unread):
     """Binds targets to values."""
 
     #: tensors that took the place of a Variable, by their identity: the statement, the Variable, the tensor
     rebound: dict[int, tuple[Spot, Source, Value]]
 
     def run_Assign(self, node: ast.Assign) -> None:
-        value = self.eval(node.value)
+        value = self.unread(node, self.eval(node.value))
         for target in node.targets:
             self.rebinding(target, value)
             self.assign(target, value, node.value)

@@ -148,8 +148,10 @@ class Calls(Attributes):
         if function.runs > MOST_RUNS and function.last is not None and not self.whole(function.last).tainted:
             return function.last  # a helper that gave nothing of value so many times: sizes, flags, settings
         if depth >= 2 or len(self.frames) > MOST_CALL_DEPTH or function.runs > MOST_RUNS:
+            self.gave_up = True
             return self.carry(node, [*args, *keywords.values()], Kind.UNKNOWN)
         function.runs += 1
+        self.drop_unused(function, args, keywords, node)
         scope = Scope(function.scope.module, function.scope, "function")
         self.bind_arguments(function, scope, args, keywords)
         frame = Frame(function, scope, function.graph or (bool(self.frames) and self.frames[-1].graph))

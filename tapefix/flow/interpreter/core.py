@@ -152,6 +152,7 @@ class Core:
         self.sites: dict[tuple[How, int], CutSite] = {}
         self.seen: dict[ast.AST, Value] = {}
         self.branch_log: list[list[tuple[Any, Value]]] = []
+        self.gave_up = False  # a call was not followed: what it reads is not known
         self.stores = 0  # how often something was stored whose gradient was lost: what is read next is not the same
         self.named: dict[int, Value] = {}
         self.loop_names: dict[ast.AST | None, frozenset[str]] = {}
@@ -220,6 +221,8 @@ class Core:
 
     def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
         left = self.left_by([one.tape for one in self.stopped]) if self.stopped else ()
+        for tape in self.tapes:
+            tape.ran.setdefault(source, set()).add(node)
         return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), False, self.trail(), left, self.clock)})
 
     def left_by(self, tapes: Iterable[Tape]) -> tuple[Left, ...]:

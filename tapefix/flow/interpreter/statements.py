@@ -15,7 +15,9 @@ from tapefix.flow.values import (
     ClassObject,
     Function,
     Imported,
+    Instance,
     Kind,
+    Layer,
     Value,
     api_value,
 )
@@ -39,7 +41,10 @@ class Statements(Loops):
         return None
 
     def run_Expr(self, node: ast.Expr) -> None:
-        self.eval(node.value)
+        value = self.eval(node.value)
+        called = self.seen.get(node.value.func) if isinstance(node.value, ast.Call) and value.live else None
+        if called is not None and called.refs and all(isinstance(ref, (Layer, Instance)) for ref in called.refs):
+            self.drop(value, node)
 
     def run_Return(self, node: ast.Return) -> str:
         self.frame.returns.append(self.eval(node.value) if node.value else NONE)
