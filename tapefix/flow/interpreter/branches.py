@@ -115,7 +115,9 @@ class Branches(Assignments):
             broke = any(ended == "break" for ended, _, _ in outcomes)
             frame.jumps.append(Jump(test, lost, dict(before), broke))
         if on_data and marks[-1] > marks[0]:
-            frame.predicated.append(PredicatedReturn(test, lost, marks[0], marks[1], marks[-1]))
+            taken = frame.taken if frame.loop_depth else None
+            choice = PredicatedReturn(test, lost, marks[0], marks[1], marks[-1], taken, frame.loop_start)
+            frame.predicated.append(choice)
         going = [(vars_, log) for ended, vars_, log in outcomes if ended is None]
         if not going:
             scope.vars = outcomes[0][1]

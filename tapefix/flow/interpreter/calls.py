@@ -190,6 +190,10 @@ class Calls(Attributes):
             tags = choice.lost
             if first and second:
                 tags |= self.exclusive(join_all(first), join_all(second), choice.test, How.PREDICATE)
+            if choice.taken:
+                rounds = returns[choice.loop_start :]
+                later = self.later_rounds(rounds, choice.taken, choice.test, How.PREDICATE)
+                returns[choice.loop_start :] = [self.tag_inside(v, later) for v in rounds] if later else rounds
             if tags:
                 returns[choice.start :] = [self.tag_inside(v, tags) for v in returns[choice.start :]]
         return join_all(returns)

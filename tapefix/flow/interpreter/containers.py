@@ -201,6 +201,8 @@ class Containers(Expressions):
             slice_ = getattr(node, "slice", None)
             if isinstance(slice_, ast.Slice):
                 return Value(Kind.CONTAINER, ref=Sequence(ref.type, None, ref.element()))
+            if index.const is MISSING:
+                self.take(ref)
             element = self.refresh(ref.element(), node)
             return self._selected(element, index, node)
         if isinstance(ref, Mapping):
@@ -208,6 +210,8 @@ class Containers(Expressions):
                 return self.refresh(ref.items[index.const], node)
             if index.const is not MISSING and ref.rest is not None and isinstance(index.const, (str, int)):
                 return self.refresh(ref.rest, node)
+            if index.const is MISSING:
+                self.take(ref)
             return self._selected(self.refresh(ref.element(), node), index, node)
         if isinstance(ref, Weights):
             slice_ = getattr(node, "slice", None)

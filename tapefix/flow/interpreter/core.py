@@ -77,6 +77,8 @@ class PredicatedReturn:
     start: int
     middle: int
     end: int
+    taken: list[Any] | None = None  # in a loop: the containers that it takes its parts from
+    loop_start: int = 0  # the first return in that loop
 
 
 @dataclass(eq=False)
@@ -98,6 +100,8 @@ class Frame:
     yields: list[Value] = field(default_factory=list)
     predicated: list[PredicatedReturn] = field(default_factory=list)
     exits: list[dict[str, Value]] = field(default_factory=list)
+    taken: list[Any] = field(default_factory=list)  # the containers that the loop has taken parts from so far
+    loop_start: int = 0  # how many returns there were before the loop
     jumps: list[Jump] = field(default_factory=list)
     #: what holds here: a flag of the function, or which way one run of a branch goes
     guards: dict[Any, Any] = field(default_factory=dict)
@@ -452,6 +456,31 @@ class Core:
         site = self.site(how, node, self.text(node)[:60], lost=(node,))
         return frozenset(Lost(site, d.source, d.tapes, choice=True) for d in only)
 
+    def take(self, container: Any) -> None:
+        """A loop takes one part after the other out of a container."""
+        if not any(container is one for one in self.frame.taken):
+            self.frame.taken.append(container)
+
+    def later_rounds(self, values: Iterable[Value], taken: list[Any], test: ast.expr, how: How) -> frozenset[Lost]:
+        """What a loop uses only if it is not left before: the parts that it takes after the first."""
+        live = {d for value in values for d in self.live_of(value) if d.tapes and not d.source.assumed}
+        if not live or not taken:
+            return NO_LOST
+        later: set[Source] = set()
+        for container in taken:
+            items = container.items.values() if isinstance(container, Mapping) else container.items or []
+            first, *others = items or [None]
+            for item in [*others, *([container.rest] if container.rest is not None else [])]:
+                later |= self.sources_in(item)
+            later -= self.sources_in(first) if first is not None else set()
+        site = self.site(how, test, self.text(test)[:60], lost=(test,))
+        return frozenset(Lost(site, d.source, d.tapes, choice=True) for d in live if d.source in later)
+
+    def sources_in(self, value: Value) -> set[Source]:
+        """Everything with weights that is a part of a value."""
+        parts = [leaf for part in parts_of(value) for leaf in (part, *part.alts)]
+        return {source for leaf in parts for ref in leaf.refs for source in self.reach(ref)}
+
     @staticmethod
     def conditioned(value: Value, tags: frozenset[Lost]) -> Value:
         """The value of a choice: sources that only one branch uses are there on a condition."""
@@ -509,6 +538,9 @@ class Core:
         raise NotImplementedError
 
     def tag_inside(self, value: Value, tags: frozenset[Lost]) -> Value:
+        raise NotImplementedError
+
+    def reach(self, owner: Any) -> set[Source]:
         raise NotImplementedError
 
     def iterate_items(self, value: Value) -> list[Value]:

@@ -11,6 +11,8 @@ from tapefix.flow.interpreter.core import Jump
 from tapefix.flow.values import (
     NUMERIC,
     Kind,
+    Mapping,
+    Sequence,
     Value,
     join,
     same,
@@ -24,7 +26,14 @@ class Loops(Branches):
 
     def run_For(self, node: ast.For | ast.AsyncFor) -> str | None:
         iterable = self.eval(node.iter)
-        return self.loop(node, lambda: self.assign(node.target, self.element(iterable, node.iter)))
+
+        def head() -> None:
+            for ref in iterable.refs:
+                if isinstance(ref, (Sequence, Mapping)):
+                    self.take(ref)
+            self.assign(node.target, self.element(iterable, node.iter))
+
+        return self.loop(node, head)
 
     run_AsyncFor = run_For
 
@@ -47,6 +56,8 @@ class Loops(Branches):
         frame, scope = self.frame, self.scope
         saved_exits, frame.exits = frame.exits, []
         saved_jumps, saved_guards = frame.jumps, frame.guards
+        saved_taken, frame.taken = frame.taken, []
+        saved_start, frame.loop_start = frame.loop_start, len(frame.returns)
         before = scope.vars
         merged = dict(before)
         for _ in range(MOST_LOOP_PASSES):
@@ -79,7 +90,11 @@ class Loops(Branches):
             for name, value in exit_vars.items():
                 old = merged.get(name)
                 merged[name] = value if old is None else join(old, value)
-        frame.exits, frame.jumps = saved_exits, saved_jumps
+        for jump in frame.jumps:
+            if jump.leaves:
+                self.tag_left(merged, before, jump)
+        frame.exits, frame.jumps, frame.taken = saved_exits, saved_jumps, saved_taken
+        frame.loop_start = saved_start
         # names that the body always assigns keep their last value: the loop is taken to run
         for name, value in after.items():
             old = before.get(name)
@@ -94,6 +109,18 @@ class Loops(Branches):
         if node.orelse:
             return self.run(node.orelse)
         return None
+
+    def tag_left(self, variables: dict[str, Value], before: dict[str, Value], jump: Jump) -> None:
+        """What a loop made that a test on values may leave early: its later rounds are there on a condition."""
+        for name, value in list(variables.items()):
+            if isinstance(value.ref, Sequence):
+                tags = self.later_rounds([value], self.frame.taken, jump.test, How.PREDICATE)
+                if tags and not any(value.ref is one for one in self.frame.taken):
+                    value.ref.forget()
+                    value.ref.rest = self.tag_inside(value.ref.rest or Value(), tags)
+            elif value is not before.get(name) and not value.refs:
+                tags = self.later_rounds([value], self.frame.taken, jump.test, How.PREDICATE)
+                variables[name] = self.tagged(value, tags) if tags else value
 
     def tag_jumps(self, jumps: list[Jump]) -> None:
         """What the rest of the loop's body changed was chosen by the tests that may have jumped over it."""
