@@ -90,6 +90,8 @@ def frozen(model: Model, cut: Cut) -> Fix | Refusal:
     if training:  # it is trained itself: freeze it where it is handed on
         made = [(s, t) for s, t in made if is_handed_on_after(model, document, s, owners, training)]
     if not made and training:
+        if training[0].attr in _TRAINED:
+            return Refusal(f"line {training[0].lineno} needs its trainable variables; take them off the sources")
         return Refusal(f"`{name}` is trained itself on line {training[0].lineno}; freeze it once that is done")
     if not made:
         return Refusal(f"set `trainable = False` where `{name}` is made")

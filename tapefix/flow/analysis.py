@@ -41,6 +41,9 @@ class Analysis(Entries):
         self.shows_none = {}
         self.rebound = {}
         self.sifted_lists = {}
+        self.gradients = {}
+        self.teachers = {}
+        self.trained = {}
         self.misused_spots: dict[ast.AST, Spot] = {}
 
     def misuse(self, node: ast.AST, name: str) -> None:

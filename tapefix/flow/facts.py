@@ -60,6 +60,8 @@ class How(str, enum.Enum):
     TEACHER = "trainable-teacher"  # stopped on purpose, and trainable
     UNRELATED = "unrelated-sources"  # the loss does not depend on them
     NOT_BUILT = "not-built"  # weights listed before there are any
+    MADE_ANEW = "made-anew"  # a layer or Variable that each call makes anew
+    WRONG_PAIRS = "wrong-pairs"  # an optimizer that is given the wrong things
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ class Targets(TapeUse, Wiring):
                 continue  # nobody in sight calls the layer: what its output is for is not known
             self.report(lost, seen, partial)
         told = {x.source for x in strong}
-        weak = self.without_teachers(weak, alive, sources, seen)
+        weak = self.without_teachers(weak, alive, sources, tape, seen)
         by_source: dict[Source, list[Lost]] = {}
         for lost in weak:
             if lost.source not in told:
@@ -224,6 +224,8 @@ class Targets(TapeUse, Wiring):
             )[:MOST_WEAK]:
                 self.report(lost, seen, partial=False)
                 told.add(lost.source)
+        if tape is not None:
+            self.made_anew(whole, sources, tape, seen)
         if wanted is not None and exact and tape is not None:
             self.outside(whole, wanted, alive, told, tape, seen)
             known = alive | told | {d.source for d in whole.live} | {x.source for x in whole.lost}

@@ -76,6 +76,8 @@ class Source:
     frozen: bool = field(default=False, kw_only=True)  # trainable = False
     ready: bool = field(default=False, kw_only=True)  # it was called or built, so that its weights are there
     given: bool = field(default=False, kw_only=True)  # its weights come from elsewhere: loaded, copied, averaged
+    made_under: frozenset[Tape] = field(default=frozenset(), kw_only=True)  # the tapes that ran when it was made
+    holder: Source | None = field(default=None, kw_only=True)  # the model or object that it was put into
 
 
 @dataclass(frozen=True, slots=True)

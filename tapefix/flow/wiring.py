@@ -12,8 +12,10 @@ from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.library import Library
 from tapefix.flow.values import (
+    ClassObject,
     CutSite,
     Instance,
+    Kind,
     Layer,
     Lost,
     Mapping,
@@ -58,14 +60,44 @@ def sifted(tree: ast.AST) -> Iterator[ast.AST]:
         elif isinstance(node, ast.For):
             if any(isinstance(n, ast.Attribute) and n.attr == "trainable" for n in ast.walk(node)):
                 yield node.iter
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "filter":
+        elif isinstance(node, ast.Call) and is_call_of(node, "filter"):
             yield from node.args[1:]
+
+
+def may_normalise(source: Source) -> bool:
+    """It behaves otherwise once it is frozen, or may: a batch normalisation, or a model whose layers are not seen."""
+    if not isinstance(source, Layer):
+        return False
+    return is_statistic(source) or (source.weights and not source.lazy and source.template is None)
+
+
+def goes_on(stop: Spot) -> bool:
+    """What is stopped is used in its function without the stop, too."""
+    if stop.function is None:
+        return False
+    stopped = [node for node in ast.walk(stop.node) if isinstance(node, ast.Name)]
+    loads = [n for n in ast.walk(stop.function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    given = stop.node.args[0] if isinstance(stop.node, ast.Call) and stop.node.args else None
+    for node in ast.walk(stop.function):
+        if isinstance(node, ast.Assign) and node.value is stop.node:
+            if any(isinstance(t, ast.Name) and t.id == getattr(given, "id", "") for t in node.targets):
+                return False  # the name stands for what is stopped from here on
+    return isinstance(given, ast.Name) and any(n.id == given.id and n not in stopped for n in loads)
+
+
+def is_call_of(node: ast.AST, *names: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 class Wiring(Library):
     """Checks of the sources that are handed to a tape."""
 
     cuts: dict[CutSite, Cut]
+    teachers: dict[CutSite, set[Source]]
+    #: what a target of a tape, known by its statement, trains
+    trained: dict[tuple[Source, ast.AST | None], None]
+    #: lists of gradients by their identity: the list, what it was asked for, and where
+    gradients: dict[int, tuple[Value, Value, ast.AST]]
     #: by the file's tree
     sifted_lists: dict[ast.AST, set[ast.AST]]
 
@@ -99,17 +131,29 @@ class Wiring(Library):
             value = value.with_(lost=frozenset(replace(x, alone=x.site.how is How.STOPPED) for x in value.lost))
         return value
 
-    def without_teachers(self, weak: list[Lost], alive: set[Source], wanted: set[Source], seen: Target) -> list[Lost]:
-        """Tells teachers: networks that are stopped on purpose and still trainable. What remains is to be trained."""
+    def without_teachers(
+        self, weak: list[Lost], alive: set[Source], wanted: set[Source], tape: Tape | None, seen: Target
+    ) -> list[Lost]:
+        """Tells teachers: networks that are stopped on purpose and still trainable. What remains is to be trained.
+
+        What another target of the same tape trains is no teacher, and there is nothing wrong with it.
+        """
         if not any(source in alive for source in wanted):
             return weak
+        run = tape.node if tape is not None else None
+        self.trained.update(dict.fromkeys((source, run) for source in alive & wanted))
+        for site, sources in list(self.teachers.items()):
+            if any((source, run) in self.trained for source in sources):
+                self.cuts.pop(site, None)
         groups: dict[Source, list[Lost]] = {}
         for lost in weak:
             groups.setdefault(lost.source, []).append(lost)
         taught = [source for source, group in groups.items() if self.is_teacher(source, group)]
         for source in taught:
             group = groups.pop(source)
-            for lost in group if seen.what != "call" else ():  # what the output of a layer is for is not known
+            if seen.what == "call" or (source, run) in self.trained:
+                continue  # what the output of a layer is for is not known
+            for lost in group:
                 self.report_teacher(lost, alive, seen)
         return [lost for group in groups.values() for lost in group]
 
@@ -123,18 +167,24 @@ class Wiring(Library):
         stop = lost.site.spot
         site = self.sites.setdefault((How.TEACHER, id(stop.node)), CutSite(How.TEACHER, stop))
         found = self.network_of(lost.source, stop, alive)
-        if found is not None:
-            site.lost = (found[0],)
-            site.detail = "statistics" if any(is_statistic(s) for s in self.reach(found[1])) else ""
+        if found is None or goes_on(stop):
+            return  # a part of something larger
+        site.lost = (found[0],)
+        site.detail = "statistics" if any(may_normalise(s) for s in self.reach(found[1])) else ""
         self.report(Lost(site, lost.source, lost.tapes), seen, partial=False)
+        self.teachers.setdefault(site, set()).add(lost.source)
         wrong = self.cuts.get(lost.site)
         if wrong is not None and all(origin in self.cuts[site].origins for origin in wrong.origins):
             del self.cuts[lost.site]  # told before its weights were seen to come from elsewhere
 
     def network_of(self, source: Source, at: Spot, alive: set[Source]) -> tuple[ast.expr, Source] | None:
         """The call of a whole network that holds a source and nothing that is alive: its expression and the network."""
-        around = at.function if at.function is not None else self.module.document.tree
-        for node in (*ast.walk(at.node), *ast.walk(around)):
+        around: list[ast.AST] = [at.node]
+        if at.function is not None:
+            around.append(at.function)
+        if at.filename == self.module.document.filename:
+            around.append(self.module.document.tree)
+        for node in (node for part in around for node in ast.walk(part)):
             value = self.seen.get(node.func) if isinstance(node, ast.Call) else None
             for ref in value.refs if value is not None else ():
                 if isinstance(ref, (Layer, Instance)) and source in self.reach(ref) and not self.reach(ref) & alive:
@@ -248,6 +298,128 @@ class Wiring(Library):
             if listed.owner.ready and used & self.reach(listed.owner):
                 site = self.site(How.NOT_BUILT, listed.node, f".{listed.which}")
                 self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+
+    # ---- layers made anew
+
+    def make_layer(self, tail: str, path: str, given: Arguments, node: ast.AST) -> Value:
+        return self.born(super().make_layer(tail, path, given, node))
+
+    def call_keras(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        result = super().call_keras(path, tail, given, node)
+        return self.born(result) if tail == "Sequential" else result
+
+    def call_ClassObject(self, value: Value, cls: ClassObject, given: Arguments, node: ast.AST) -> Value:
+        result = super().call_ClassObject(value, cls, given, node)
+        return self.born(result)
+
+    def born(self, made: Value) -> Value:
+        """Remembers under which tapes a layer was made; what a branch makes may be made only once."""
+        ref = made.ref
+        if isinstance(ref, (Layer, Instance)) and self.tapes and not any(f.branch_depth for f in self.frames):
+            ref.made_under = frozenset(self.tapes)
+        for child in ref.children if isinstance(ref, Layer) else ():
+            for part in child.refs:
+                if isinstance(part, Source):
+                    part.holder = ref
+        return made
+
+    def made_anew(self, whole: Value, wanted: set[Source], tape: Tape, seen: Target) -> None:
+        """Layers that were made under the tape and are kept nowhere: the next step makes others."""
+        for dep in whole.live:
+            source = dep.source
+            if not isinstance(source, Layer) or source in wanted or source.spot is None:
+                continue
+            made: Source = source
+            whole_of = {made}
+            while made.holder is not None and made.holder not in whole_of:
+                made = made.holder
+                whole_of.add(made)
+            if tape in made.made_under and made.spot is not None and not any(s.given or s.frozen for s in whole_of):
+                site = self.site(How.MADE_ANEW, made.spot.node, self.text(made.spot.node))
+                site.spot = made.spot
+                self.report(Lost(site, made, frozenset({tape})), seen, partial=False)
+
+    # ---- pairs of gradients and variables
+
+    def method_of_Tape(self, receiver: Value, tape: Tape, name: str, given: Arguments, node: ast.AST) -> Value | None:
+        result = super().method_of_Tape(receiver, tape, name, given, node)
+        sources = given.get(1, "sources")
+        if name == "gradient" and result is not None and sources is not None and result.ref is not None:
+            self.gradients[id(result.ref)] = (result, sources, node)
+        return result
+
+    def method_of_value(self, receiver: Value, name: str, given: Arguments, node: ast.AST) -> Value:
+        if name == "apply_gradients" and isinstance(node, ast.Call) and node.args:
+            self.check_pairs(node.args[0], Target(self.spot(node), "gradient"))
+        if name == "minimize":
+            self.check_minimized(given, node)
+        return super().method_of_value(receiver, name, given, node)
+
+    def asked_at(self, node: ast.expr) -> tuple[Value, ast.AST] | None:
+        """The sources of a list of gradients and the call that asked for it."""
+        value = self.seen.get(node)
+        for ref in value.refs if value is not None else ():
+            if id(ref) in self.gradients:
+                return self.gradients[id(ref)][1:]
+        return None
+
+    def check_pairs(self, pairs: ast.expr, asked: Target) -> None:
+        while is_call_of(pairs, "list", "tuple") and len(pairs.args) == 1:  # type: ignore[attr-defined]
+            pairs = pairs.args[0]  # type: ignore[attr-defined]
+        if not is_call_of(pairs, "zip"):
+            found = self.asked_at(pairs)
+            if found is not None:
+                self.report_pairs(pairs, "alone", found[1], asked)
+            return
+        if len(pairs.args) != 2:  # type: ignore[attr-defined]
+            return
+        first, second = pairs.args  # type: ignore[attr-defined]
+        found, other = self.asked_at(first), self.asked_at(second)
+        if found is None and other is not None and self.only_weights(first):
+            self.report_pairs(pairs, "swapped", other[1], asked)
+        elif found is not None and other is None and self.is_longer(second, found[0]):
+            self.report_pairs(second, "longer", found[1], asked)
+
+    def only_weights(self, node: ast.expr) -> bool:
+        value = self.seen.get(node)
+        if value is None:
+            return False
+        leaves = [leaf.ref for leaf in leaves_of(value) if not leaf.kind & Kind.CONTAINER]
+        listed = bool(leaves) and all(isinstance(ref, (Var, WeightOf)) for ref in leaves)
+        return listed or isinstance(value.ref, Weights)
+
+    def is_longer(self, node: ast.expr, sources: Value) -> bool:
+        """All weights of a model beside the gradients of the trainable ones: each finds itself beside another's."""
+        value = self.seen.get(node)
+        if value is None or not isinstance(value.ref, Weights) or not isinstance(sources.ref, Weights):
+            return False
+        owner, which = value.ref.owner, value.ref.which
+        return (
+            owner is sources.ref.owner
+            and which in _ALL
+            and sources.ref.which not in _ALL
+            and any(is_statistic(part, which) for part in self.reach(owner))
+        )
+
+    def report_pairs(self, node: ast.expr, what: str, call: ast.AST, asked: Target) -> None:
+        site = self.site(How.WRONG_PAIRS, node, what)
+        sources = call.args[1] if isinstance(call, ast.Call) and len(call.args) > 1 else None
+        site.lost = (sources,) if sources is not None else ()
+        self.report(Lost(site, Source(self.text(node)[:40], self.spot(node)), frozenset()), asked, partial=False)
+
+    def check_minimized(self, given: Arguments, node: ast.AST) -> None:
+        """A tensor, which an optimizer cannot differentiate without the tape that recorded it."""
+        loss = given.get(0, "loss")
+        if loss is None or loss.kind != Kind.TENSOR or not loss.live or "tape" in given.keywords:
+            return
+        text = self.module.document.text
+        if any(d.source.assumed for d in loss.live) or "compat.v1" in text or "tf.train." in text or len(given.all) < 2:
+            return
+        site = self.site(How.WRONG_PAIRS, node, "minimize")
+        source = min((d.source for d in loss.live), key=lambda s: s.label)
+        self.report(Lost(site, source, frozenset()), Target(self.spot(node), "minimize"), partial=False)
+
+    # ---- rebound Variables
 
     def rebound_sources(self, sources: Value, tape: Tape | None, asked: Target) -> None:
         """Sources that were Variables, until a step put a tensor in their place."""

@@ -215,6 +215,7 @@ class Assignments(Unread):
         for ref in value.refs:
             if isinstance(ref, Source) and (not ref.label or "." not in ref.label):
                 label = self.text(target)
+                self.hold(owner, ref)
                 if not ref.label or label.startswith("self."):
                     ref.label = label
         for ref in owner.refs:
@@ -226,6 +227,12 @@ class Assignments(Unread):
                     ref.attrs[name] = value
                 self.log_mutation(ref, value)
         self.note(target, value)
+
+    @staticmethod
+    def hold(owner: Value, part: Source) -> None:
+        """A layer that an object keeps is not made anew, unless the object is."""
+        if isinstance(owner.ref, Instance) and owner.ref is not part and part.holder is None:
+            part.holder = owner.ref
 
     def set_trainable(self, owner: Value, value: Value) -> None:
         """`x.trainable = False` freezes what x holds now; where it is not known it may be frozen."""

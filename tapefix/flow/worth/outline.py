@@ -55,6 +55,8 @@ class Definition:
     def bits(self, own: Outline) -> int:
         if self._bits < 0:
             self._bits = own.bits(self.text, self.names)
+            if self.owner_is_layer and self.name in (b"call", b"__call__") and vocabulary.makes_layers(self.text):
+                self._bits |= CUT
         return self._bits
 
     @functools.cached_property

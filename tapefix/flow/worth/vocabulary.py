@@ -118,6 +118,17 @@ class Away:
 NOTHING_ELSE = Away()
 
 
+#: layers that are made where they are used, which is wrong in a layer's `call`
+_MADE = re.compile(
+    rb"\b(?:Dense|Conv[123]D|Conv[23]DTranspose|LSTM|GRU|SimpleRNN|Bidirectional|Embedding|BatchNormalization|"
+    rb"LayerNormalization|GroupNormalization|MultiHeadAttention|Sequential|EinsumDense|PReLU)\("
+)
+
+
+def makes_layers(text: bytes) -> bool:
+    return bool(_MADE.search(text))
+
+
 def opens_tape(names: frozenset[bytes]) -> bool:
     return not names.isdisjoint(_TAPES)
 
