@@ -43,6 +43,8 @@ def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
         return
     for statement in candidates:
         target = statement.targets[0]
+        if isinstance(target, ast.Attribute) and index.own_listings:
+            continue
         uses = index.uses_of(target, statement, script)
         if uses is None or len(uses) > MOST_IDLE_USES or _is_throwaway(target):
             continue
@@ -115,6 +117,21 @@ class _Index:
     @functools.cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         return {child: parent for parent in ast.walk(self.tree) for child in ast.iter_child_nodes(parent)}
+
+    @functools.cached_property
+    def own_listings(self) -> bool:
+        """A class takes its weights out of its own list of them: `w, b = self.trainable_variables`."""
+        listed = [n for name in _WEIGHTS for n in self.attributes.get(name, []) if isinstance(n.ctx, ast.Load)]
+        return any(isinstance(n.value, ast.Name) and n.value.id == "self" and self.is_opened(n) for n in listed)
+
+    def is_opened(self, listed: ast.AST) -> bool:
+        """Single weights are taken out of the list."""
+        above = self.parents.get(listed)
+        while isinstance(above, (ast.BoolOp, ast.IfExp)):
+            above = self.parents.get(above)
+        if isinstance(above, ast.Assign):
+            return any(isinstance(target, (ast.Tuple, ast.List)) for target in above.targets)
+        return isinstance(above, (ast.Subscript, ast.Starred))
 
     def within(self, scope: ast.AST, outer: ast.AST) -> bool:
         while scope is not outer:
