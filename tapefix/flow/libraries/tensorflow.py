@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from tapefix.flow.facts import Buffer, How, Role
 from tapefix.flow.interpreter.calls import Arguments
@@ -206,13 +207,15 @@ class TensorFlow(PythonLibraries):
         if chooser is not None:
             # an index is an integer and a mask a truth value: neither carries a gradient
             whole = self.whole(chooser).with_(live=NO_DEPS)
-            test = node.args[position] if isinstance(node, ast.Call) and len(node.args) > position else node
             _, lost = self.predicate(whole, node, How.SELECTION) if isinstance(node, ast.expr) else (False, NO_LOST)
             # a plain index keeps the place where it was made an index: the argmax, the cast
             own = frozenset(x.weakened() for x in whole.lost if x.site.how not in (How.COMPARED,))
             lost = frozenset(x for x in lost if x.site.how is How.SELECTION) | own
-            value.lost |= lost
-            del test
+            # `where(w > 1, w - 1, 0)` is bent as a relu is: what is compared is also what is chosen
+            chosen = {d.source for d in value.live}
+            value.lost |= frozenset(
+                replace(x, weak=True, direct=False) if x.direct and x.source in chosen else x for x in lost
+            )
         return value
 
     def tf_cast(self, path: str, given: Arguments, node: ast.AST) -> Value:
