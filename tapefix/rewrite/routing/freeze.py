@@ -111,7 +111,7 @@ class Frozen:
                 continue
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    if name in carried:
+                    if name in carried and not self._another_shape(name, value):
                         self._bound_before(name)
                         text = self.gates.blend(self.running, site.text(value), name)
                         site.edits.replace(value, site.local(text, value))
@@ -144,6 +144,19 @@ class Frozen:
                     continue
                 case _:
                     raise Unclear(f"`{site.brief(statement)}` in the loop can't be weighed")
+
+    def _another_shape(self, name: str, value: ast.expr) -> bool:
+        """Each pass has a layer of its own, which may give another shape: what only later passes read stays as it is,
+        since these are weighed."""
+        if not isinstance(self.loop, ast.For) or not isinstance(value, ast.Call):
+            return False  # a sum with what was there keeps its shape
+        own = {n.id for n in ast.walk(self.loop.target) if isinstance(n, ast.Name)}
+        called = any(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in own for n in ast.walk(value)
+        )
+        if called and self._read_after(name):
+            raise Unclear(f"`{name}` may get another shape with each pass")
+        return called
 
     def _unpack(self, statement: ast.Assign, targets: list[str], carried: set[str]) -> None:
         site = self.site
