@@ -134,7 +134,7 @@ class Entries(Targets):
                 self.loss_method_root(instance, function, args)
             else:
                 before, rebound = self.written_in(instance.ref), len(self.rebound)
-                self.call_function(function, [instance, *args], {}, function.node)
+                self.exhaust(self.call_function(function, [instance, *args], {}, function.node), function.node)
                 if len(self.rebound) > rebound:  # the next step may ask for what this one has put there
                     self.call_function(function, [instance, *args], {}, function.node)
                 self.unwrite(instance.ref, before)  # nobody in sight calls it: what it writes is there another time
