@@ -71,6 +71,13 @@ def may_normalise(source: Source) -> bool:
     return is_statistic(source) or (source.weights and not source.lazy and source.template is None)
 
 
+def is_plain_object(instance: Instance) -> bool:
+    """Its class is of the program's own, all of it, and derives from nothing that a library tracks."""
+    return instance.cls is not None and all(
+        not cls.node.bases or [ast.unparse(base) for base in cls.node.bases] == ["object"] for cls in instance.cls.mro()
+    )
+
+
 def goes_on(stop: Spot) -> bool:
     """What is stopped is used in its function without the stop, too."""
     if stop.function is None:
@@ -232,6 +239,7 @@ class Wiring(Library):
         self.unbuilt(sources, target, asked)
         self.rebound_sources(sources, tape, asked)
         self.unrelated(sources, target, tape, asked)
+        self.untracked(sources, target, asked)
 
     def untrained(self, sources: Value, node: ast.AST, asked: Target) -> None:
         """`model.variables` as sources, where some of them are statistics that are never trained."""
@@ -268,6 +276,36 @@ class Wiring(Library):
             right = self.network_with(touched, asked.spot)
             site.lost = (right,) if right is not None else ()
             self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+
+    def untracked(self, sources: Value, target: Value, asked: Target) -> None:
+        """Layers that a model keeps in a plain object, where Keras does not look for them."""
+        used = {d.source for d in self.whole(target).live}
+        owners = [leaf.ref.owner for leaf in leaves_of(sources) if isinstance(leaf.ref, (Weights, WeightOf))]
+        wanted = {leaf.ref for leaf in leaves_of(sources) if isinstance(leaf.ref, Var)}
+        listed = wanted.union(*(self.tracked(owner) for owner in owners))
+        for owner in owners:
+            hidden = self.reach(owner) & used - listed if isinstance(owner, Instance) and owner.is_keras() else set()
+            for source in hidden:
+                holder = source.holder if isinstance(source, Layer) else None
+                if isinstance(holder, Instance) and is_plain_object(holder) and not source.frozen and source.spot:
+                    site = self.site(How.UNTRACKED, source.spot.node, holder.cls.node.name if holder.cls else "")
+                    site.spot = source.spot
+                    self.report(Lost(site, source, frozenset()), asked, partial=False)
+
+    def tracked(self, owner: Source) -> set[Source]:
+        """What is found from a model by way of layers, modules and containers."""
+        found, todo = {owner}, [owner]
+        while todo:
+            item = todo.pop()
+            if isinstance(item, Instance) and is_plain_object(item) and item is not owner:
+                continue
+            held = list(item.attrs.values()) if isinstance(item, Instance) else []
+            parts = {ref for value in held for part in parts_of(value) for ref in part.refs if isinstance(ref, Source)}
+            if not isinstance(item, Instance):
+                parts = self.reach(item)
+            todo += parts - found
+            found |= parts
+        return found
 
     def is_known(self, source: Source) -> bool:
         """A model or Variable that the program makes in sight, all of whose parts are in sight, too."""

@@ -51,6 +51,7 @@ class Assignments(Unread):
             return
         new = [leaf for part in parts_of(value) for leaf in part.alts or (part,)]
         new = [leaf for leaf in new if leaf.ref is None and leaf.kind == Kind.TENSOR and leaf.live]
+        new = [leaf for leaf in new if id(leaf) not in self.rebound]  # another name for one that is known
         old = self.bound_now(target) if new else None
         if old is None:
             return

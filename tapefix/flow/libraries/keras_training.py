@@ -27,7 +27,6 @@ from tapefix.flow.values import (
     join_all,
 )
 
-
 #: methods of a model that do not make its weights
 _BUILDS_NOTHING = frozenset("compile add add_loss add_metric add_weight get_layer get_config".split())
 
