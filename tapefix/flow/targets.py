@@ -211,11 +211,11 @@ class Targets(TapeUse, Wiring):
                 continue  # nobody in sight calls the layer: what its output is for is not known
             self.report(lost, seen, partial)
         told = {x.source for x in strong}
-        weak = self.without_teachers(weak, alive, sources, tape, seen)
+        # what is lost outright is no teacher that would only have to be frozen
+        weak = self.without_teachers([x for x in weak if x.source not in told], alive, sources, tape, seen)
         by_source: dict[Source, list[Lost]] = {}
         for lost in weak:
-            if lost.source not in told:
-                by_source.setdefault(lost.source, []).append(lost)
+            by_source.setdefault(lost.source, []).append(lost)
         for source, group in by_source.items():
             if any(x.site.how is not How.STOPPED for x in group):
                 group = by_source[source] = [x for x in group if x.site.how is not How.STOPPED]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Iterator
+from dataclasses import replace
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.core import BUILTINS, BudgetSpent
@@ -184,6 +186,8 @@ class Expressions(Statements):
         if isinstance(op, ast.Sub):
             right = self.fraction(left, right)
         value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same, sums=pure_sum)
+        if isinstance(op, (ast.Add, ast.Sub)) and is_straight_through(value, node):
+            value.lost = frozenset(replace(x, weak=True, direct=False) for x in value.lost)
         value.reduced = (left.reduced or left.kind == Kind.NUMBER) and (right.reduced or right.kind == Kind.NUMBER)
         if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)) and left.dtype == "bool":
             value.dtype = "bool"
@@ -309,3 +313,36 @@ class Expressions(Statements):
 
     #: values that a test chose between two callables: the tag comes when they are called
     choices: list[tuple[Value, ast.expr]]
+
+
+def is_straight_through(value: Value, node: ast.AST) -> bool:
+    """`hard + soft - stop_gradient(soft)`: the hard value with the soft one's slope, by hand."""
+    if not value.live or not any(x.site.how is How.STOPPED for x in value.lost):
+        return False
+    terms = list(_terms(node.value if isinstance(node, ast.AugAssign) else node))
+    added = {ast.unparse(term) for positive, term in terms if positive}
+    return any(
+        isinstance(term, ast.Call)
+        and len(term.args) == 1
+        and _last(term.func) == "stop_gradient"
+        and ast.unparse(term.args[0]) in added
+        for positive, term in terms
+        if not positive
+    )
+
+
+def _terms(node: ast.AST, positive: bool = True) -> Iterator[tuple[bool, ast.AST]]:
+    """The terms of a sum with their signs: True for what is added."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        yield from _terms(node.left, positive)
+        yield from _terms(node.right, positive == isinstance(node.op, ast.Add))
+    elif isinstance(node, ast.Call) and len(node.args) == 2 and _last(node.func) in ("add", "subtract"):
+        yield from _terms(node.args[0], positive)
+        yield from _terms(node.args[1], positive == (_last(node.func) == "add"))
+    else:
+        yield positive, node
+
+
+def _last(function: ast.expr) -> str:
+    """`add` of `tf.math.add`."""
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

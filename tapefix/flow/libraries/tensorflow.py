@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tapefix.flow.facts import Buffer, How, Role
 from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.interpreter.expressions import is_straight_through
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.python import PythonLibraries
 from tapefix.flow.values import (
@@ -175,6 +176,8 @@ class TensorFlow(PythonLibraries):
             meet=meet and not weighs,
             same=tail in ("subtract", "divide", "truediv", "div", "divide_no_nan"),
         )
+        if tail in ("add", "subtract") and is_straight_through(result, node):
+            result.lost = frozenset(replace(x, weak=True, direct=False) for x in result.lost)
         result.reduced = tail.startswith("reduce_") and len(given.args) == 1 and "axis" not in given.keywords
         if tail in (
             "reduce_sum",
