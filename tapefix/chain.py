@@ -17,7 +17,8 @@ from tapefix.documents.workspace import Workspace
 from tapefix.patches.diff import opcodes
 from tapefix.reading import Misuse, Reading, Tools, read
 
-LIMIT = 100
+LIMIT = 60
+MOST_GROWTH = 12_000  # bytes: rewrites that feed on each other grow without end, and each reading costs more
 
 #: (what, file, offset): a finding by its code, a misuse by its message; the offset moves with the edits
 Mark = tuple[str, str, int]
@@ -57,7 +58,7 @@ def compose(finding: Finding, reading: Reading, workspace: Workspace, tools: Too
             problem = _remains(fresh, tools) or _misused(readings, known)
             return Refusal(problem) if problem else _composed(links, workspace, there, files)
         state = _state(there, files)
-        if state in texts or len(links) == LIMIT:
+        if state in texts or len(links) == LIMIT or _size(there, files) > _size(workspace, files) + MOST_GROWTH:
             return Refusal(
                 f"repairing this line comes to no end: {fixable.code} finds the same again after its rewrite"
             )
@@ -123,6 +124,10 @@ def _mend(readings: Iterable[Reading], known: set[Mark]) -> Finding | None:
             if _misuse_mark(misuse) not in known and repair.fix is not None:
                 return repair
     return None
+
+
+def _size(workspace: Workspace, files: set[str]) -> int:
+    return sum(len(workspace.open(filename).data) for filename in files)
 
 
 def _state(workspace: Workspace, files: set[str]) -> str:
