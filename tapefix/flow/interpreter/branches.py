@@ -174,8 +174,20 @@ class Branches(Assignments):
                     tags |= self.exclusive(values[0], other, test, how)
                 if tags and not isinstance(value.ref, (Function, ClassObject, Api)):
                     value = self.tagged(value, tags)
+            elif value.lost and value.live and len(values) == len(ways) > 1 and not self.may_train(test):
+                value = self.by_mode(value, values)
             merged[name] = value
         return merged
+
+    def by_mode(self, value: Value, values: list[Value]) -> Value:
+        """What a flag that is not known has one mode lose, and another keep, is a mode and not a slip."""
+        kept = {d.source for v in values if not v.lost for d in v.live}
+        if not kept:
+            return value
+        return value.with_(lost=frozenset(x.weakened() if x.source in kept else x for x in value.lost))
+
+    def may_train(self, test: ast.expr) -> bool:
+        return "train" in self.text(test).lower()
 
     def meet_mutations(
         self, logs: list[list[tuple[Any, Value]]], test: ast.expr, lost: frozenset[Lost], how: How
