@@ -209,6 +209,8 @@ class Targets(TapeUse, Wiring):
             partial = lost.source in alive and lost.site.how is not How.DROPPED
             if partial and seen.what == "call" and (lost.site.how not in CERTAIN or keeps_state(lost)):
                 continue  # nobody in sight calls the layer: what its output is for is not known
+            if partial and wanted is None and getattr(lost.source, "opaque", False):
+                continue  # whether it has weights, and whether they are wanted, is not known
             self.report(lost, seen, partial)
         told = {x.source for x in strong}
         # what is lost outright is no teacher that would only have to be frozen

@@ -181,7 +181,7 @@ class Branches(Assignments):
 
     def by_mode(self, value: Value, values: list[Value]) -> Value:
         """What a flag that is not known has one mode lose, and another keep, is a mode and not a slip."""
-        kept = {d.source for v in values if not v.lost for d in v.live}
+        kept = {d.source for v in values for d in v.live if d.source not in {x.source for x in v.lost}}
         if not kept:
             return value
         return value.with_(lost=frozenset(x.weakened() if x.source in kept else x for x in value.lost))
