@@ -219,6 +219,12 @@ class Targets(TapeUse, Wiring):
         for lost in weak:
             by_source.setdefault(lost.source, []).append(lost)
         for source, group in by_source.items():
+            if (
+                seen.what == "call"
+                and all(x.site.how is How.STOPPED for x in group)
+                and (getattr(source, "opaque", False) or getattr(source, "given", False))
+            ):
+                continue  # a network from elsewhere, stopped in a layer that nobody in sight calls
             if any(x.site.how is not How.STOPPED for x in group):
                 group = by_source[source] = [x for x in group if x.site.how is not How.STOPPED]
             for lost in sorted(
