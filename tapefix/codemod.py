@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from tapefix.documents.document import Edit, Place
@@ -91,7 +91,10 @@ class Codemod:
         """The rule's findings of the document and the modules it imports, each with a fix or the reason for none."""
         for cut in model.of(*self.speaks_for):
             if self.applies(model, cut):
-                yield self.finding(model, cut, self.fix(model, cut))
+                outcome = self.fix(model, cut)
+                if cut.partial and cut.scale and isinstance(outcome, Fix):
+                    outcome = replace(outcome, applicability=Applicability.UNSAFE)  # a scale may be meant as a number
+                yield self.finding(model, cut, outcome)
 
     def applies(self, model: Model, cut: Cut) -> bool:
         """Whether this rule speaks for the cut; rules that share a manner divide it here."""

@@ -63,8 +63,7 @@ class TestLeavesAlone:
 
     def test_a_layer_that_a_branch_makes_once(self, applied):
         text = (
-            HEAD
-            + "class Net(tf.keras.Model):\n    def __init__(self):\n        super().__init__()\n"
+            HEAD + "class Net(tf.keras.Model):\n    def __init__(self):\n        super().__init__()\n"
             "        self.d = None\n\n    def call(self, x):\n        if self.d is None:\n"
             "            self.d = layers.Dense(x.shape[-1])\n        return self.d(x)\n\n\nnet = Net()\n"
             "with tf.GradientTape() as tape:\n    loss = tf.reduce_sum(net(tf.ones((2, 2))))\n"

@@ -142,5 +142,6 @@ class Cut:
     origins: tuple[Origin, ...] = ()
     targets: list[Target] = field(default_factory=list)
     partial: bool = False  # the origins still have another path to the target
+    scale: bool = False  # it only shifts or scales the value that it was taken from: perhaps detached on purpose
     buffer: Buffer | None = None  # writes: what is written into
     lost: tuple[ast.expr, ...] = ()  # the expressions whose gradient is lost

@@ -41,6 +41,7 @@ def canonical(name: str) -> str:
     return name
 
 
+_WRITES = re.compile(r"assign|update|scatter|set_value|set_weights|fill|copy")
 _MODEL_NAME = re.compile(r"(\w+)\.trainable_(?:variables|weights)\b")
 
 
@@ -56,6 +57,11 @@ class ModuleState:
     def model_names(self) -> frozenset[str]:
         """Names whose trainable variables are asked for somewhere in the file: they stand for models."""
         return frozenset(_MODEL_NAME.findall(self.document.text))
+
+    @functools.cached_property
+    def writes(self) -> bool:
+        """Whether the file may write a Variable."""
+        return bool(_WRITES.search(self.document.text))
 
     @property
     def filename(self) -> str:

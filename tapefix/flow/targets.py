@@ -339,10 +339,17 @@ class Targets(TapeUse, Wiring):
         origin = Origin(lost.source.label or "a weight", lost.source.spot)
         if cut is None:
             cut = self.cuts[lost.site] = Cut(
-                lost.site.how, lost.site.spot, lost.site.detail, (), [], partial, lost.site.buffer, lost.site.lost
+                lost.site.how,
+                lost.site.spot,
+                lost.site.detail,
+                partial=partial,
+                scale=lost.scale,
+                buffer=lost.site.buffer,
+                lost=lost.site.lost,
             )
         if origin not in cut.origins:
             cut.origins = (*cut.origins, origin)
         if not any(t.spot.node is seen.spot.node for t in cut.targets):
             cut.targets.append(seen)
         cut.partial = cut.partial and partial
+        cut.scale = cut.scale and lost.scale

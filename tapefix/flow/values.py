@@ -137,6 +137,7 @@ class Lost:
     direct: bool = False  # a trained Variable itself is the threshold or index: nobody means it to be a constant
     choice: bool = False  # what a branch on data or chance leaves out: a cut where nothing else uses the source
     past: frozenset[int] = field(default=frozenset(), compare=False)  # the named values that it came from
+    scale: bool = False  # taken out of the very value that it is then subtracted from, or divides
     alone: bool = False  # stopped, and a term of the loss by itself or the input of trained layers: no mere goal
 
     def __hash__(self) -> int:

@@ -159,9 +159,7 @@ def _stored(reason: g.Reason, text: str) -> Verdict:
     shown = _exported(reason, text)
     if shown.code not in ("TAP201", "TAP203"):
         return shown
-    return Verdict(
-        "TAP209", shown.how, "the value is kept as a number here, before the tape that wants its gradient"
-    )
+    return Verdict("TAP209", shown.how, "the value is kept as a number here, before the tape that wants its gradient")
 
 
 def _decides(reason: g.Reason, text: str) -> Verdict:

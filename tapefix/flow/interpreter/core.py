@@ -268,7 +268,7 @@ class Core:
 
     def guards_of(self, test: ast.expr | None, value: Value, holds: bool) -> dict[Any, Any]:
         """The flags that are known where a test has the outcome `holds`."""
-        if test is None or value.tainted:
+        if test is None or value.tainted or not self.module.writes:
             return {}
         function = self.frame.function.node if self.frame.function else None
         if function not in self.loop_names:
@@ -361,9 +361,17 @@ class Core:
             others = any(c for j, c in enumerate(carries) if j != i)
             if value.lost and others and not carries[i]:
                 near = frozenset().union(*(v.near for j, v in enumerate(values) if j != i)) if same else frozenset()
-                meant = CHOOSING | {How.TO_NUMPY}  # counts and choices: a divisor or weight, not a part of the value
+                # counts and choices are a divisor or weight, no part of the value; so is a number for a term of a loss
+                meant = CHOOSING | {How.TO_NUMPY}
+                if any(v.reduced for j, v in enumerate(values) if j != i):
+                    meant = meant | {How.PYTHON_NUMBER, How.NUMPY_CALL}
                 result.append(
-                    frozenset(x if near & x.past and x.site.how not in meant else x.weakened() for x in value.lost)
+                    frozenset(
+                        replace(x, scale=x.site.how is How.PYTHON_NUMBER)
+                        if near & x.past and x.site.how not in meant
+                        else x.weakened()
+                        for x in value.lost
+                    )
                 )
             else:
                 result.append(value.lost)

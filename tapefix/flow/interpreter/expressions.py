@@ -185,6 +185,9 @@ class Expressions(Statements):
             left, right = negligible(left, right), negligible(right, left)
         if isinstance(op, ast.Sub):
             right = self.fraction(left, right)
+        elif isinstance(op, ast.Div) and right.lost and not right.live:
+            # a number that was taken out by name scales: a bandwidth, a temperature
+            right = right.with_(lost=frozenset(x.weakened() if x.site.how is How.TO_NUMPY else x for x in right.lost))
         value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same, sums=pure_sum)
         if isinstance(op, (ast.Add, ast.Sub)) and is_straight_through(value, node):
             value.lost = frozenset(replace(x, weak=True, direct=False) for x in value.lost)

@@ -193,6 +193,8 @@ class Unread(Core):
             return
         if any(isinstance(a, ast.Starred) for a in node.args):
             return
+        if not any(isinstance(d.source, Layer) for v in (*args, *keywords.values()) for d in flat(v).live):
+            return
         spec = function.node.args
         for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
             if arg.arg not in self.reads_in(function.node).parameters:
