@@ -34,7 +34,6 @@ See https://keras.io/guides/transfer_learning/
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
@@ -44,6 +43,7 @@ from tapefix.flow.values import Source
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
+from tapefix.rewrite.right_sources import of_the_right_model
 
 _TRAINING = frozenset({"fit", "fit_generator", "compile", "train_on_batch"})
 _TRAINED = frozenset({"trainable_variables", "trainable_weights"})
@@ -68,9 +68,6 @@ class UnrelatedSources(Codemod):
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         return frozen(model, cut) if cut.how is How.TEACHER else of_the_right_model(model, cut)
-
-
-# ---- teachers
 
 
 def frozen(model: Model, cut: Cut) -> Fix | Refusal:
@@ -170,50 +167,3 @@ def is_told_not_to_train(document: Document, called: ast.expr) -> bool:
         keyword.arg == "training" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
         for keyword in call.keywords
     )
-
-
-# ---- another model
-
-
-def of_the_right_model(model: Model, cut: Cut) -> Fix | Refusal:
-    """The weights of the one model that the loss depends on, also where its gradients are paired."""
-    document, asked = model.document_of(cut.spot), cut.spot.node
-    advice = "use it in the loss, or take its weights off the list"
-    if not isinstance(asked, ast.Attribute) or not cut.lost:
-        return Refusal(advice)
-    layout = Layout.of(document)
-    call = layout.parent(asked)
-    if not isinstance(call, ast.Call) or asked not in (*call.args, *(k.value for k in call.keywords)):
-        return Refusal(advice)
-    right = cut.lost[0]
-    around = next((n for n in layout.ancestors(asked) if isinstance(n, ast.FunctionDef)), document.tree)
-    grads = {ast.unparse(call)}
-    statement = layout.statement(call)
-    if isinstance(statement, ast.Assign) and statement.value is call:
-        grads |= {ast.unparse(target) for target in statement.targets}
-    edits = EditSet(document)
-    try:
-        for node in (asked, *pairs_of(around, grads, asked)):
-            edits.rewrite(node, "{right}." + node.attr, right=document.source(right))
-        alternatives = (f"use `{document.source(asked.value)}` in the loss",)
-        message = f"ask for the weights of `{document.source(right)}`, which the loss depends on"
-        return finished(edits, message, alternatives, safe=False)
-    except EditConflict as conflict:
-        return Refusal(str(conflict))
-
-
-def pairs_of(around: ast.AST, grads: set[str], asked: ast.Attribute) -> Iterator[ast.Attribute]:
-    """The same model's weights where they are zipped with these gradients, before the name stands for others."""
-    bound = [n.lineno for n in ast.walk(around) if isinstance(n, ast.Name) and n.id in grads and is_bound(n)]
-    end = min((line for line in bound if line > asked.lineno), default=None)
-    for node in ast.walk(around):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
-            near = asked.lineno <= node.lineno and (end is None or node.lineno <= end)
-            if near and any(ast.unparse(arg) in grads for arg in node.args):
-                for arg in node.args:
-                    if isinstance(arg, ast.Attribute) and ast.unparse(arg.value) == ast.unparse(asked.value):
-                        yield arg
-
-
-def is_bound(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
