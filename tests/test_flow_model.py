@@ -52,6 +52,19 @@ class TestTapes:
         body = "pair = (x, x + 1.0)\n" + step("tape.watch(pair)", "loss = tf.reduce_sum(x * x)", sources="pair[0]")
         assert cuts_of(body) == []
 
+    def test_a_none_of_what_is_not_watched_may_be_meant_too(self):
+        body = """
+        def test_it():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x * w)
+            slopes = tape.gradient(loss, [x, w])
+            assert slopes[0] is None
+
+        test_it()
+        """
+        assert cuts_of(body) == []
+        assert [how for how, _ in cuts_of(body.replace("is None", "is not None"))] == [How.UNWATCHED]
+
     def test_a_none_that_is_asserted_is_meant(self):
         body = """
         def test_it():

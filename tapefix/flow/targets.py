@@ -311,7 +311,7 @@ class Targets(TapeUse, Wiring):
 
     def unwatched(self, tape: Tape, sources: Value | None, target: Value, node: ast.AST) -> None:
         """Sources that are plain tensors which the tape does not watch."""
-        if sources is None:
+        if sources is None or self.expects_none(self.spot(node).function):
             return
         if tape.unsure:
             return
