@@ -79,6 +79,7 @@ def name_of(statement: ast.stmt) -> str:
 
 def dead_in(block: list[ast.stmt], loads: Counter[str]) -> Iterator[ast.Assign]:
     """Assignments of a name that is never read, or given another value before it is."""
+    read: dict[ast.stmt, Counter[str]] = {}  # by a later statement: looked at once for all names before it
     for i, statement in enumerate(block):
         name = name_of(statement)
         if not name or not isinstance(statement, ast.Assign):
@@ -87,12 +88,16 @@ def dead_in(block: list[ast.stmt], loads: Counter[str]) -> Iterator[ast.Assign]:
             yield statement
             continue
         for later in block[i + 1 :]:
-            if loads_in(later)[name]:
+            if later not in read:
+                read[later] = loads_in(later)
+            if read[later][name]:
                 break
             if name_of(later) == name:
                 yield statement
                 break
-            if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(later)):
+            if not isinstance(later, (ast.Assign, ast.Expr)) and any(
+                isinstance(n, ast.Name) and n.id == name for n in ast.walk(later)
+            ):
                 break
 
 
