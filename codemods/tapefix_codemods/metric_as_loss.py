@@ -1,6 +1,7 @@
 """The loss is a metric.
 
-Accuracy, F1, IoU and `keras.metrics.*` count.
+Accuracy, F1, IoU and most of `keras.metrics.*` count. `Mean` and `Sum` take numbers that have a gradient, but sum them
+up in Variables.
 
 Before
 ------
@@ -13,8 +14,9 @@ After
 
 Fix
 ---
-Unsafe: the metric's value stays, the gradient is that of its expectation under the predicted probabilities. To train
-on the cross-entropy and to report the metric beside it is the usual way.
+Unsafe: the metric's value stays, the gradient is that of its expectation under the predicted probabilities, or of the
+values that `Mean` and `Sum` were given. To train on the cross-entropy, or on these values, and to report the metric
+beside it is the usual way.
 
 See https://www.tensorflow.org/guide/autodiff
 """
@@ -32,7 +34,7 @@ class MetricAsLoss(Codemod):
     code = "TAP409"
     name = "metric-as-loss"
     speaks_for: ClassVar = frozenset({How.METRIC})
-    why = "a metric counts right answers"
+    why = "a metric counts right answers, or sums up in Variables, where the numbers arrive without their history"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         return repair_metric(model, cut, self.threshold)

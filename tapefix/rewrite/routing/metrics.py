@@ -38,6 +38,15 @@ SOFT = {
         " / (tf.reduce_sum({y}) * tf.reduce_sum(1.0 - {y}) + 1e-7)"
     ),
 }
+#: metrics of numbers that have a gradient themselves: what is lost is that they are summed up in Variables
+SUMMED = {
+    "Mean": "tf.reduce_mean({v})",
+    "Sum": "tf.reduce_sum({v})",
+}
+_SUMMED_ADVICE = (
+    "the metric sums up what it is given over all calls, in Variables; put the values themselves into the loss, and "
+    "report the metric beside"
+)
 ALTERNATIVES = (
     "the cross-entropy, the usual loss to train for such a score, with the metric reported beside it",
     "the expected metric alone",
@@ -51,6 +60,8 @@ def repair_metric(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
 
     def rewrite() -> tuple[str, tuple[str, ...]]:
         name = cut.detail.rpartition(".")[2]
+        if isinstance(node, ast.Call) and name in SUMMED:
+            return _summed(site, node, SUMMED[name])
         if not isinstance(node, ast.Call) or name not in SOFT:
             raise Unclear(
                 "the metric has no soft counterpart that is known; train on the cross-entropy and report it beside"
@@ -62,6 +73,8 @@ def repair_metric(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
         truth, guess = site.once(y, "labels"), site.once(p, "predictions")
         soft = joined(SOFT[name].replace("{axis}", ", axis=-1" if name.islower() else ""), y=truth, p=guess)
         ends = [node] if _is_value(site, node) else results(site, node)
+        if not ends:
+            raise Unclear("where the metric's result is used can't be followed")
         for end in ends:
             site.straight_through(end, soft)
         return message(site, "the expected metric under the predicted probabilities", ALTERNATIVES)
@@ -69,8 +82,43 @@ def repair_metric(model: Model, cut: Cut, threshold: str) -> Fix | Refusal:
     return attempt(site, rewrite)
 
 
+def _summed(site: Site, node: ast.Call, own: str) -> tuple[str, tuple[str, ...]]:
+    """The metric's value with the gradient of what it was given last."""
+    values = site.argument(node, 0, "values")
+    if values is None or len(node.args) + len(node.keywords) != 1:
+        raise Unclear(_SUMMED_ADVICE)
+    ends: list[ast.expr] = [node]
+    if not _is_value(site, node):
+        ends = results(site, node)
+        if not ends or _is_fed_again(site, node) or not all(_follows(site, node, end) for end in ends):
+            raise Unclear(_SUMMED_ADVICE)
+    if not all(site.holds(values, end) for end in ends):
+        raise Unclear(f"`{site.brief(values)}` means something else where the result is used; {_SUMMED_ADVICE}")
+    soft = joined(own, v=site.once(values, "values"))
+    for end in ends:
+        site.straight_through(end, soft)
+    return message(
+        site, "the values themselves", ("the values alone in the metric's place, with the metric reported beside them",)
+    )
+
+
 def _is_value(site: Site, node: ast.Call) -> bool:
     return not (isinstance(node.func, ast.Attribute) and node.func.attr == "update_state")
+
+
+def _is_fed_again(site: Site, update: ast.Call) -> bool:
+    """Whether the same function feeds the metric in another place too."""
+    assert isinstance(update.func, ast.Attribute)
+    owner = ast.unparse(update.func.value)
+    scope = site.syntax.function(update) or site.syntax.tree
+    fed = {owner, f"{owner}.update_state"}
+    return any(isinstance(n, ast.Call) and n is not update and ast.unparse(n.func) in fed for n in ast.walk(scope))
+
+
+def _follows(site: Site, update: ast.Call, result: ast.expr) -> bool:
+    """Whether the result is surely that of this very update: the block that feeds the metric goes on to it."""
+    block = site.syntax.block(site.syntax.statement(update))
+    return any(above in block for above in site.syntax.ancestors(result) if isinstance(above, ast.stmt))
 
 
 def results(site: Site, update: ast.Call) -> list[ast.expr]:
@@ -88,6 +136,4 @@ def results(site: Site, update: ast.Call) -> list[ast.expr]:
         and site.syntax.before(update, n)
         and site.alive_or_lost(n)
     ]
-    if not found:
-        raise Unclear("where the metric's result is used can't be followed")
     return found
