@@ -111,6 +111,11 @@ class Codemod:
         """
         return None
 
+    def mended(self, model: Model, misuse: Misuse, outcome: Fix | Refusal) -> Finding:
+        """What `mend` returns: the broken use, with its repair or the reason for none."""
+        place = model.document_of(misuse.spot).place(misuse.spot.node)
+        return Finding(self.code, self.name, misuse.message, self.why, place, outcome)
+
     def message(self, model: Model, cut: Cut) -> str:
         """What is cut, in a few words."""
         return f"no gradient flows through `{short(model, cut)}`"

@@ -81,7 +81,7 @@ class ConstantRewrap(Codemod):
             outcome = replaced(document, call, "tf.cast({value}, {dtype})", "cast the tensor", value=value, dtype=dtype)
         else:
             return None
-        return Finding(self.code, self.name, misuse.message, self.why, document.place(call), outcome)
+        return self.mended(model, misuse, outcome)
 
 
 _VALUE = ("value", "initial_value")

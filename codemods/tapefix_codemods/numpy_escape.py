@@ -41,6 +41,4 @@ class NumpyEscape(Codemod):
     def mend(self, model: Model, misuse: Misuse) -> Finding | None:
         if misuse.name != "item":
             return None
-        document = model.document_of(misuse.spot)
-        outcome = escapes.masked(document, misuse.spot.node)
-        return Finding(self.code, self.name, misuse.message, self.why, document.place(misuse.spot.node), outcome)
+        return self.mended(model, misuse, escapes.masked(model.document_of(misuse.spot), misuse.spot.node))

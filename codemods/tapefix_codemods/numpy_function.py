@@ -50,7 +50,7 @@ class NumpyFunction(Codemod):
                 "tf.complex({x}, tf.zeros_like({x}))" if isinstance(real, ast.Name) else "tf.cast({x}, tf.complex64)"
             )
             outcome = replaced(document, real, template, "make the tensor complex", x=real)
-            return Finding(self.code, self.name, misuse.message, self.why, document.place(node), outcome)
+            return self.mended(model, misuse, outcome)
         if not isinstance(node, ast.Attribute):
             return None
         call = next((c for c in ast.walk(document.tree) if isinstance(c, ast.Call) and c.func is node), None)

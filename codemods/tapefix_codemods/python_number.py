@@ -45,4 +45,4 @@ class PythonNumber(Codemod):
             return None
         document = model.document_of(misuse.spot)
         outcome = replaced(document, call.args[0], "float({x})", "round the number", x=call.args[0])
-        return Finding(self.code, self.name, misuse.message, self.why, document.place(call), outcome)
+        return self.mended(model, misuse, outcome)
