@@ -41,7 +41,9 @@ def canonical(name: str) -> str:
     return name
 
 
-_WRITES = re.compile(r"assign|update|scatter|set_value|set_weights|fill|copy")
+_WRITES = re.compile(
+    r"\bassign(?:_add|_sub)?\b|moving_average|update_(?:add|sub)|\.update\(|scatter_(?:nd_)?(?:update|add|sub|max|min)|set_value"
+)
 _MODEL_NAME = re.compile(r"(\w+)\.trainable_(?:variables|weights)\b")
 
 

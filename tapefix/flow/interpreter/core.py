@@ -160,6 +160,7 @@ class Core:
         self.stores = 0  # how often something was stored whose gradient was lost: what is read next is not the same
         self.named: dict[int, Value] = {}
         self.loop_names: dict[ast.AST | None, frozenset[str]] = {}
+        self.flags: dict[tuple[ast.AST | None, ast.expr, bool], dict[Any, Any]] = {}  # what a test tells
         #: callables that a test on data may have left out, by their identity: the tag comes when they are called
         self.left_out: dict[int, tuple[Value, ast.expr, frozenset[Lost]]] = {}
         self.sieves: list[tuple[ast.expr, frozenset[Lost]]] = []
@@ -271,10 +272,14 @@ class Core:
         if test is None or value.tainted or not self.module.writes:
             return {}
         function = self.frame.function.node if self.frame.function else None
-        if function not in self.loop_names:
-            self.loop_names[function] = rebound_names(function)
-        rebound = self.loop_names[function]
-        return {(function, text): truth for text, truth in flags_of(test, holds) if is_settled(text, rebound)}
+        known = self.flags.get((function, test, holds))
+        if known is None:
+            if function not in self.loop_names:
+                self.loop_names[function] = rebound_names(function)
+            rebound = self.loop_names[function]
+            known = {(function, text): truth for text, truth in flags_of(test, holds) if is_settled(text, rebound)}
+            self.flags[function, test, holds] = known
+        return known
 
     def holding(self) -> dict[Any, Any]:
         """What holds here, in this function and its callers."""
