@@ -33,6 +33,7 @@ from tapefix.flow.values import WeightOf, Weights, parts_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
+from tapefix.rewrite.said import last_name
 
 _LISTS = {"variables": "trainable_variables", "weights": "trainable_weights"}
 _PAIRING = frozenset({"zip", "apply_gradients", "apply", "gradient", "jacobian"})
@@ -125,10 +126,6 @@ def is_for_training(model: Model, document: Document, listing: ast.expr) -> bool
     ]
     uses = [n for n in uses if not lists_all(model, n) and layout.statement(n) is not statement]
     return bool(names - {""}) and all(is_training_use(layout, use) for use in uses)
-
-
-def last_name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def is_training_use(layout: Layout, use: ast.AST) -> bool:

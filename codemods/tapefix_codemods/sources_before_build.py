@@ -37,6 +37,7 @@ from tapefix.flow import Cut, How, Model
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
+from tapefix.rewrite.said import pairs_of, same
 
 _ADVICE = "build the model before its weights are listed, or list them after its first call"
 
@@ -69,7 +70,7 @@ class SourcesBeforeBuild(Codemod):
         listed = written(document, statement.value, texts)
         edits = EditSet(document)
         try:
-            uses = [n for n in ast.walk(scope) if is_same(n, target) and isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
+            uses = [n for n in ast.walk(scope) if same(n, target) and isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
             for use in uses:
                 assert isinstance(use, ast.expr)
                 edits.replace(use, listed)
@@ -77,10 +78,6 @@ class SourcesBeforeBuild(Codemod):
             return finished(edits, "list the weights where they are used, after the first call")
         except EditConflict as conflict:
             return Refusal(str(conflict))
-
-
-def is_same(node: ast.AST, other: ast.AST) -> bool:
-    return isinstance(node, type(other)) and ast.unparse(node) == ast.unparse(other)
 
 
 def scope_of(document: Document, target: ast.expr) -> ast.AST | None:
@@ -97,10 +94,10 @@ def scope_of(document: Document, target: ast.expr) -> ast.AST | None:
 
 def bound(scope: ast.AST, target: ast.expr) -> int:
     """How often the target is bound in its scope; parameters of the same name count."""
-    stores = sum(is_same(n, target) and isinstance(n.ctx, ast.Store) for n in ast.walk(scope))  # type: ignore[attr-defined]
+    stores = sum(same(n, target) and isinstance(n.ctx, ast.Store) for n in ast.walk(scope))  # type: ignore[attr-defined]
     names = sum(isinstance(n, ast.arg) and n.arg == getattr(target, "id", None) for n in ast.walk(scope))
     changed = sum(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and is_same(n.func.value, target)
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and same(n.func.value, target)
         for n in ast.walk(scope)
     )
     return stores + names + changed
@@ -127,7 +124,7 @@ def settled(document: Document, scope: ast.AST, owner: ast.expr, statement: ast.
     within = next(functions, document.tree)
     if isinstance(scope, ast.ClassDef):
         return kept_as(within, owner) if within is not document.tree else owner.id
-    stores = [n for n in ast.walk(scope) if is_same(n, owner) and isinstance(n.ctx, ast.Store)]  # type: ignore[attr-defined]
+    stores = [n for n in ast.walk(scope) if same(n, owner) and isinstance(n.ctx, ast.Store)]  # type: ignore[attr-defined]
     given = any(isinstance(n, ast.arg) and n.arg == owner.id for n in ast.walk(scope))
     return owner.id if len(stores) <= 1 and not given else ""
 
@@ -135,14 +132,8 @@ def settled(document: Document, scope: ast.AST, owner: ast.expr, statement: ast.
 def kept_as(method: ast.AST, owner: ast.Name) -> str:
     """The attribute of self that a method gives the model, where it is one."""
     for node in ast.walk(method):
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        target, value = node.targets[0], node.value
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            pairs = list(zip(target.elts, value.elts))
-        for one, item in pairs:
-            if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and is_same(item, owner):
+        for one, item in pairs_of(node):
+            if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and same(item, owner):
                 return ast.unparse(one)
     return ""
 

@@ -44,6 +44,7 @@ from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
 from tapefix.rewrite.right_sources import of_the_right_model
+from tapefix.rewrite.said import last_name, pairs_of
 
 _TRAINING = frozenset({"fit", "fit_generator", "compile", "train_on_batch"})
 _TRAINED = frozenset({"trainable_variables", "trainable_weights"})
@@ -118,14 +119,8 @@ def trains(document: Document, node: ast.Attribute) -> bool:
 def makers(model: Model, document: Document, owners: set[Source]) -> list[tuple[ast.stmt, ast.expr]]:
     """Statements that give the network its name: those that make it first, then those that hand it on."""
     found = []
-    for node in ast.walk(document.tree):
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        target, value = node.targets[0], node.value
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            pairs = list(zip(target.elts, value.elts))
-        for one, item in pairs:
+    for node in (n for n in ast.walk(document.tree) if isinstance(n, ast.Assign)):
+        for one, item in pairs_of(node):
             if isinstance(one, (ast.Name, ast.Attribute)) and networks(model, item) == owners:
                 found.append((not isinstance(item, ast.Call), node.lineno, node, one))
     return [(statement, one) for _, _, statement, one in sorted(found, key=lambda f: f[:2])]
@@ -155,10 +150,6 @@ def is_handed_on_after(
 
 def function_of(layout: Layout, node: ast.AST) -> ast.AST | None:
     return next((above for above in layout.ancestors(node) if isinstance(above, ast.FunctionDef)), None)
-
-
-def last_name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def is_told_not_to_train(document: Document, called: ast.expr) -> bool:

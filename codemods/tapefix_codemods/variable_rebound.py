@@ -36,6 +36,7 @@ from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
 from tapefix.rewrite.names import Scope, Scopes, fresh
+from tapefix.rewrite.said import same
 
 _IN_PLACE = {ast.Sub: "assign_sub", ast.Add: "assign_add"}
 _SIGNS = {ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
@@ -99,10 +100,6 @@ def steps_of(statement: ast.Assign | ast.AugAssign) -> Iterator[Step]:
 
 def reads(value: ast.expr, target: ast.expr) -> bool:
     return any(same(node, target) for node in ast.walk(value))
-
-
-def same(node: ast.AST, other: ast.AST) -> bool:
-    return isinstance(node, type(other)) and ast.unparse(node) == ast.unparse(other)
 
 
 def written(model: Model, edits: EditSet, step: Step) -> tuple[str, dict[str, ast.AST | str]]:
