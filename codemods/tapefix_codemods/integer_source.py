@@ -42,9 +42,9 @@ class IntegerSource(Codemod):
     why = "only floating-point values have gradients"
 
     def message(self, model: Model, cut: Cut) -> str:
-        node = cut.spot.node
-        watched = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "watch"
-        text = model.document_of(cut.spot).source(node.args[0]) if watched and node.args else short(model, cut)
+        node, text = cut.spot.node, short(model, cut)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "watch":
+            text = model.document_of(cut.spot).source(node.args[0]) if node.args else text
         return f"`{text}` is a source of integer type"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
