@@ -27,16 +27,16 @@ See https://www.tensorflow.org/guide/autodiff#controlling_what_the_tape_watches
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
+from tapefix.flow.facts import Spot
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished, replaced
-
-_TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
 
 
 class UnwatchedSource(Codemod):
@@ -46,7 +46,12 @@ class UnwatchedSource(Codemod):
     why = "a tape watches Variables by itself; a plain tensor must be watched before it is used"
 
     def message(self, model: Model, cut: Cut) -> str:
-        text = model.document_of(cut.spot).source(cut.spot.node)
+        spot: Spot = cut.spot
+        asked = cut.targets[0].spot if cut.targets else None
+        if isinstance(spot.node, ast.With) and asked is not None and isinstance(asked.node, ast.Call):
+            sources = sources_of(asked.node)
+            spot = replace(asked, node=sources) if sources is not None else spot
+        text = model.document_of(spot).source(spot.node)
         return f"the tape does not watch `{' '.join(text.split())[:60]}`"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
@@ -55,11 +60,11 @@ class UnwatchedSource(Codemod):
             return Refusal("watch the tensor at the beginning of the tape's block, or make it a tf.Variable")
         document = model.document_of(cut.spot)
         made = cut.spot.node
-        if is_trained(document, asked.node):
-            if not isinstance(made, ast.expr) or is_made_in_tape(document, made, asked.node):
-                return Refusal("the tensor is made anew in each step; make it a tf.Variable before the loop")
-            return replaced(document, made, "tf.Variable({made})", "make the trained tensor a Variable", made=made)
-        return watched(document, asked.node)
+        if not isinstance(made, ast.expr):  # the block of the tape
+            return watched(document, asked.node)
+        if is_made_in_tape(document, made, asked.node):
+            return Refusal("the tensor is made anew in each step; make it a tf.Variable before the loop")
+        return replaced(document, made, "tf.Variable({made})", "make the trained tensor a Variable", made=made)
 
 
 def scope_of(document: Document, node: ast.AST) -> ast.AST:
@@ -67,14 +72,6 @@ def scope_of(document: Document, node: ast.AST) -> ast.AST:
     layout = Layout.of(document)
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     return next((above for above in layout.ancestors(node) if isinstance(above, functions)), document.tree)
-
-
-def is_trained(document: Document, asked: ast.Call) -> bool:
-    """What is asked for is changed by the gradient, in the same function."""
-    return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TRAINS
-        for node in ast.walk(scope_of(document, asked))
-    )
 
 
 def block_of(document: Document, asked: ast.Call) -> ast.With | None:
@@ -92,6 +89,13 @@ def block_of(document: Document, asked: ast.Call) -> ast.With | None:
     return found[-1] if found else None
 
 
+def sources_of(asked: ast.Call) -> ast.expr | None:
+    """What the gradient is asked for, as written in the call."""
+    if len(asked.args) > 1:
+        return asked.args[1]
+    return next((keyword.value for keyword in asked.keywords if keyword.arg == "sources"), None)
+
+
 def is_made_in_tape(document: Document, made: ast.expr, asked: ast.Call) -> bool:
     block = block_of(document, asked)
     return block is not None and any(node is made for node in ast.walk(block))
@@ -100,9 +104,7 @@ def is_made_in_tape(document: Document, made: ast.expr, asked: ast.Call) -> bool
 def watched(document: Document, asked: ast.Call) -> Fix | Refusal:
     """`tape.watch(x)` at the beginning of the tape's block."""
     block = block_of(document, asked)
-    sources = (
-        asked.args[1] if len(asked.args) > 1 else next((k.value for k in asked.keywords if k.arg == "sources"), None)
-    )
+    sources = sources_of(asked)
     if block is None or sources is None:
         return Refusal("the tape is opened elsewhere; watch the tensor at the beginning of its block")
     names = {node.id for node in ast.walk(sources) if isinstance(node, ast.Name)}

@@ -52,6 +52,7 @@ CERTAIN = frozenset(
     }
 )
 MOST_WEAK = 3
+_TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
 
 
 def asserts_none(node: ast.AST) -> bool:
@@ -64,6 +65,14 @@ def asserts_none(node: ast.AST) -> bool:
             for n in ast.walk(node.test)
         )
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "assertIsNone"
+
+
+def is_trained(function: ast.AST) -> bool:
+    """What the function asks a gradient for is changed by it there."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TRAINS
+        for node in ast.walk(function)
+    )
 
 
 def keeps_state(lost: Lost) -> bool:
@@ -272,6 +281,7 @@ class Targets(TapeUse, Wiring):
     def outside(
         self, whole: Value, wanted: set[Source], alive: set[Source], told: set[Source], tape: Tape, seen: Target
     ) -> None:
+        called = self.called_under(whole, tape)
         for dep in whole.live:
             if isinstance(dep.source, Layer) and (dep.source.opaque or (dep.source.parameter and dep.source.api)):
                 continue  # an object of which nothing is known may be no model
@@ -282,11 +292,37 @@ class Targets(TapeUse, Wiring):
                 and not dep.source.assumed
             ):
                 self.report_outside(*self.let_go(dep, tape), dep, seen, partial=False)
+            elif self.ran_before(dep, wanted, called, tape):
+                self.report_outside(How.OUTSIDE_TAPE, self.nearest(dep, tape), dep, seen, partial=True)
             elif dep.derived and dep.source in wanted and dep.source in alive and not dep.source.assumed:
                 known = dep.tapes | {one.tape for one in dep.left}
                 if tape not in known and ANY_TAPE not in known:
                     spot = self.nearest(dep.derived, tape)
                     self.report_outside(How.DERIVED_OUTSIDE, spot, dep, seen, partial=True)
+
+    def called_under(self, whole: Value, tape: Tape) -> set[Source]:
+        """What the target depends on by more than single weights that were read under the tape."""
+        found: set[Source] = set()
+        for dep in whole.live:
+            if not dep.alone and (tape in dep.tapes or ANY_TAPE in dep.tapes):
+                found |= self.reach(dep.source) if isinstance(dep.source, (Layer, Instance)) else {dep.source}
+        return found
+
+    def ran_before(self, dep: Dep, wanted: set[Source], called: set[Source], tape: Tape) -> bool:
+        """A wanted layer was called under no tape at all; what the tape knows of it are weights by themselves."""
+        source = dep.source
+        if not isinstance(source, Layer) or source.frozen or source.given or source.assumed or not source.weights:
+            return False
+        if (
+            dep.alone
+            or dep.conditional
+            or dep.tapes
+            or dep.left
+            or dep.derived
+            or (tape.ended and dep.when >= tape.ended)
+        ):
+            return False
+        return source in wanted and not self.is_alive(source, called)
 
     def report_outside(self, how: How, spot: Spot, dep: Dep, seen: Target, partial: bool) -> None:
         site = self.sites.setdefault((how, id(spot.node)), CutSite(how, spot, "outside the tape"))
@@ -327,12 +363,27 @@ class Targets(TapeUse, Wiring):
                     continue
                 if leaf.dtype in ("int", "bool"):
                     continue
-                site = self.site(How.UNWATCHED, leaf.node, "not watched")
+                site = self.unwatched_site(tape, leaf.node)
                 self.report(
                     Lost(site, Source(self.text(leaf.node)[:40], self.spot(leaf.node)), frozenset({tape})),
                     Target(self.spot(node), "gradient"),
                     partial=False,
                 )
+                self.cuts[site].lost = site.lost
+
+    def unwatched_site(self, tape: Tape, made: ast.expr) -> CutSite:
+        """The block of the tape that misses a watch; where a trained tensor is made, which should be a Variable."""
+        function = self.frame.function
+        if tape.entered is None or is_trained(function.node if function else self.module.document.tree):
+            return self.site(How.UNWATCHED, made, "not watched")
+        site = self.site(How.UNWATCHED, tape.entered, "not watched")
+        if tape.frames:
+            opened = tape.frames[-1]
+            around = opened.function.node if opened.function else None
+            site.spot = Spot(opened.scope.module.filename, tape.entered, around)
+        if made not in site.lost:
+            site.lost = (*site.lost, made)
+        return site
 
     def report(self, lost: Lost, seen: Target, partial: bool) -> None:
         cut = self.cuts.get(lost.site)

@@ -105,6 +105,8 @@ class Dep:
     when: int = field(default=0, compare=False)  # the read, on the run's clock
     #: it is a term made of a derivative alone, such as a penalty: where that was taken
     derived: Left | None = field(default=None, compare=False)
+    #: a weight was read by itself, as for a penalty; not by calling the layer that has it
+    alone: bool = False
 
     def __hash__(self) -> int:
         return hash((self.source, self.spot.node))

@@ -224,11 +224,12 @@ class Core:
         """The dependencies of a part: taking it is an operation on a tensor, and none on what may be a container."""
         return self.whole(value).live if value.kind & Kind.UNKNOWN else self.live_of(value)
 
-    def read_source(self, source: Source, node: ast.AST) -> frozenset[Dep]:
+    def read_source(self, source: Source, node: ast.AST, alone: bool = False) -> frozenset[Dep]:
         left = self.left_by([one.tape for one in self.stopped]) if self.stopped else ()
         for tape in self.tapes:
             tape.ran.setdefault(source, set()).add(node)
-        return frozenset({Dep(source, frozenset(self.tapes), self.spot(node), False, self.trail(), left, self.clock)})
+        tapes, trail = frozenset(self.tapes), self.trail()
+        return frozenset({Dep(source, tapes, self.spot(node), False, trail, left, self.clock, alone=alone)})
 
     def left_by(self, tapes: Iterable[Tape]) -> tuple[Left, ...]:
         """These tapes do not record the statement that runs now."""
@@ -257,7 +258,7 @@ class Core:
                         live = live | self.read_source(ref, value.node or self.statement)
                     lost = lost | self.reachable(ref.stored)
                 elif isinstance(ref, WeightOf):
-                    live = live | self.read_source(ref.owner, value.node or self.statement)
+                    live = live | self.read_source(ref.owner, value.node or self.statement, alone=True)
                     lost = lost | getattr(ref.owner, "written", NO_LOST)
                 elif isinstance(ref, Array):
                     lost = lost | ref.lost
