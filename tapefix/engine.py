@@ -5,7 +5,7 @@ Pure: nothing here prints, exits, writes, or asks the environment; what is read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tapefix.chain import Identity, Names, compose
@@ -50,11 +50,15 @@ Result = Checked | Skipped | Failed
 
 @dataclass(frozen=True)
 class Proposal:
-    """A finding with its whole repair, put to whoever decides (a person, a proof) what is written."""
+    """A finding with its whole repair, put to whoever decides (a person, a proof) what is written.
+
+    `before` holds the files that the repair edits, as they are under the repairs made so far.
+    """
 
     finding: Finding
     identity: Identity
     fix: Fix
+    before: Mapping[str, bytes] = field(repr=False)
 
 
 @dataclass
@@ -114,7 +118,8 @@ def _fix_document(fixed: Fixed, filename: str, tools: Tools, wanted: Callable[[P
             outcome = compose(finding, reading, fixed.workspace, tools)
             whole = replace(finding, outcome=outcome)
             if isinstance(outcome, Fix):
-                proposal = Proposal(whole, names[finding], outcome)
+                before = {edit.filename: fixed.workspace.open(edit.filename).data for edit in outcome.edits}
+                proposal = Proposal(whole, names[finding], outcome, before)
                 if wanted(proposal):
                     fixed.applied.append(proposal)
                     fixed.workspace = fixed.workspace.edited(outcome.edits)

@@ -173,6 +173,13 @@ def test_interactive_asks_once_about_each_fix(tapefix, tmp_path):
     assert "1 problem fixed; 2 left" in ran.out
 
 
+def test_interactive_shows_each_fix_as_a_diff_of_what_is_there_by_then(tapefix, tmp_path):
+    write(tmp_path, "train.py", HEAD + "y = np.exp(x)\n" * 2)
+    first, second = tapefix("apply", "--interactive", stdin=b"y\nn\n").out.split("Apply?")[:2]
+    assert "-y = np.exp(x)\n+y = tf.exp(x)\n y = np.exp(x)\n" in first
+    assert " y = tf.exp(x)\n-y = np.exp(x)\n+y = tf.exp(x)\n" in second
+
+
 def test_interactive_writes_nothing_where_the_person_leaves(tapefix, tmp_path):
     path = write(tmp_path, "train.py", HEAD + "y = np.exp(x)\n" * 2)
     ran = tapefix("apply", "--interactive", stdin=b"y\n")

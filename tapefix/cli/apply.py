@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,25 +125,34 @@ def _wanted(unsafe: bool, interactive: bool) -> Callable[[Proposal], bool]:
 
 
 def _ask(proposal: Proposal) -> bool:
+    from tapefix.documents.workspace import Workspace
     from tapefix.report.text import header
+    from tapefix.report.words import remedy
 
     folder = Path.cwd()
-    place = proposal.finding.place
-    print(
-        f"{header(proposal.finding, folder)}\n  {place.row} | {proposal.identity.text}\n  fix: {proposal.fix.message}"
+    print(f"{header(proposal.finding, folder)}\n  = fix: {remedy(proposal.finding)}", flush=True)
+    after = Workspace(proposal.before.get).edited(proposal.fix.edits)
+    sys.stdout.buffer.write(
+        _diff(folder, {name: (data, after.open(name).data) for name, data in proposal.before.items()})
     )
-    for edit in proposal.fix.edits:
-        print("".join(f"  + {line}\n" for line in edit.content.splitlines()), end="")
+    sys.stdout.buffer.flush()
     return typer.confirm("Apply?", default=False)
+
+
+def _diff(folder: Path, texts: Mapping[str, tuple[bytes, bytes]]) -> bytes:
+    """One diff of several files, each given by its name as it was and as it is."""
+    from tapefix.patches import unified_diff
+    from tapefix.report.words import relative
+
+    return b"".join(unified_diff(relative(name, folder), *texts[name]) for name in sorted(texts))
 
 
 def deliver(
     fixed: Fixed, before: Run, *, dry_run: bool, patch: str, stdin: bool = False, notes: tuple[str, ...] = ()
 ) -> None:
     """Writes what was repaired (or its diff) and prints what was done and what is left."""
-    from tapefix.patches import unified_diff, write_files
+    from tapefix.patches import write_files
     from tapefix.report.applied import render_applied
-    from tapefix.report.words import relative
     from tapefix.runner import remaining
 
     folder = Path.cwd()
@@ -160,11 +169,8 @@ def deliver(
         write_files({name: document.data for name, document in changed.items()})
         sys.stdout.write(summary)
         return
-    diff = b"".join(
-        unified_diff(relative(name, folder), original.data if original else b"", changed[name].data)
-        for name in sorted(changed)
-        for original in [fixed.workspace.original(name)]
-    )
+    originals = {name: fixed.workspace.original(name) for name in changed}
+    diff = _diff(folder, {name: (old.data if old else b"", changed[name].data) for name, old in originals.items()})
     if patch:
         write_files({patch: diff})
         sys.stdout.write(summary)
