@@ -1,7 +1,8 @@
 """A whole Variable is assigned in the forward pass and then used as a value.
 
 `v.assign(x)` stores numbers: what reads `v` afterwards gets a value without a history, so that whatever made `x`
-gets None. Where the Variable is state that must be kept, the write stays and the read goes to the tensor.
+gets None. Where the Variable is state that must be kept, the write stays and the read goes to the tensor; a function
+that only writes returns it to the one that reads.
 
 Before
 ------

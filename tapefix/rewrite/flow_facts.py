@@ -84,6 +84,10 @@ class FlowFacts(SyntaxFacts):
         calls = [n for other in self._others for n in other.syntax.order if isinstance(n, ast.Call)]
         return [call for call in calls if function in self._resolved(call)] or None
 
+    def is_known_here_alone(self, function: ast.FunctionDef) -> bool:
+        name = function.name
+        return not any(o.syntax.uses_named(name) or o.syntax.functions_named(name) for o in self._others)
+
     @functools.cached_property
     def _calls_by_function(self) -> dict[ast.FunctionDef, list[ast.Call]]:
         found: dict[ast.FunctionDef, list[ast.Call]] = {}

@@ -39,6 +39,12 @@ class Facts(Protocol):
     def calls(self, function: ast.FunctionDef) -> list[ast.Call]:
         """The calls of a function that are seen."""
 
+    def calls_of(self, function: ast.FunctionDef) -> list[ast.Call] | None:
+        """Every call of a function; None where not all are seen."""
+
+    def is_known_here_alone(self, function: ast.FunctionDef) -> bool:
+        """Whether no other file of the program speaks of a function of that name."""
+
     def is_tensor(self, node: ast.expr) -> bool:
         """Whether the value is surely a tensor."""
 
@@ -149,6 +155,9 @@ class SyntaxFacts(Ranks):
         uses = self.syntax.uses_named(function.name)
         calls = [above for node in uses if isinstance(above := self.syntax.parent(node), ast.Call)]
         return [call for call in calls if call.func in uses]
+
+    def is_known_here_alone(self, function: ast.FunctionDef) -> bool:
+        return True
 
     def is_tensor(self, node: ast.expr) -> bool:
         return False

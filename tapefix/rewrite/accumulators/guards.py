@@ -7,6 +7,7 @@ import ast
 from tapefix.rewrite.accumulators.access import Read, Unknown
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import NotProven
+from tapefix.rewrite.accumulators.syntax import Function, Scope
 
 
 def every_use_is_known(job: Job) -> None:
@@ -190,3 +191,24 @@ def _among_sources(job: Job, call: ast.Call, node: ast.AST) -> bool:
     assert isinstance(call.func, ast.Attribute)
     target = call.args[0] if call.args and call.func.attr in ("gradient", "jacobian", "minimize") else None
     return target is None or not job.syntax.inside(node, target)
+
+
+def the_next_call_does_not_read_it(job: Job, scope: Scope) -> None:
+    """No second call of the function that writes the Variable runs in the same tape: it would start from the Variable,
+    where what the first one wrote has no history. Raises NotProven."""
+    if not isinstance(scope, ast.FunctionDef):
+        return
+    for call in job.facts.calls(scope):
+        node: ast.AST = call
+        for above in job.syntax.ancestors(call):
+            if isinstance(above, ast.With) and any("GradientTape" in ast.unparse(i.context_expr) for i in above.items):
+                break
+            repeats = isinstance(above, ast.For | ast.While) and node in above.body
+            if repeats or isinstance(above, ast.ListComp | ast.GeneratorExp | ast.DictComp):
+                raise NotProven(
+                    f"line {job.line(call)} calls the function that writes `{job.name}` again and again, "
+                    "and each call starts from what the one before has written"
+                )
+            if isinstance(above, Function):
+                break
+            node = above

@@ -43,6 +43,14 @@ def as_tensor(job: Job, edits: EditSet, read: Read, text: str | None = None) -> 
     _surroundings(job, edits, read.access.node)
 
 
+def redirected(job: Job, edits: EditSet, read: Read, name: str) -> None:
+    """The read of a Variable that is kept reads the tensor `name`; what only a Variable has is still asked of it."""
+    parent = job.syntax.parent(read.access.node)
+    if isinstance(parent, ast.Attribute) and parent.attr in ("name", "trainable", "handle", "path", "initializer"):
+        return
+    as_tensor(job, edits, read, name)
+
+
 def meets_float64(job: Job, node: ast.expr) -> bool:
     """Whether a float64 NumPy buffer is combined with a float64 tensor, which takes arrays but no float32 tensors."""
     if job.made.library != "numpy" or job.made.dtype != "float64" or wanted_cast(job) is not None:

@@ -14,7 +14,8 @@ from tapefix.rewrite.accumulators.access import Read, Write
 from tapefix.rewrite.accumulators.functional import put, updated
 from tapefix.rewrite.accumulators.job import Job
 from tapefix.rewrite.accumulators.outcome import Applicability, NotProven, Plan, Rung
-from tapefix.rewrite.accumulators.reads import as_tensor
+from tapefix.rewrite.accumulators.reads import as_tensor, redirected
+from tapefix.rewrite.accumulators.state_returned import hand_to_callers
 from tapefix.rewrite.accumulators.syntax import Function, Scope, dotted
 from tapefix.rewrite.accumulators.values import holds_floats
 from tapefix.rewrite.edits import EditSet
@@ -42,7 +43,8 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
     scope = _writing_function(job)
     uses: list[Write | Read] = [u for u in job.own_uses if _in(job, u, scope)]
     text = _one_text(job, uses)
-    _some_read_follows_a_write(job, uses)
+    if not _some_read_follows_a_write(job, uses):
+        return hand_to_callers(job, edits, scope, uses, text)
     first = _first_statement(job, uses)
     _nobody_else_writes_in_between(job, scope, first)
     base = text.split(".")[-1].lstrip("_") or "value"
@@ -53,7 +55,7 @@ def plan_state(job: Job, edits: EditSet) -> Plan:
     if not forgets:
         starts_anew = starts_anew and not job.syntax.loops(first)
         first = first if starts_anew else _before_its_loops(job, first)
-        _the_next_call_does_not_read_it(job, scope)
+        guards.the_next_call_does_not_read_it(job, scope)
     if not starts_anew:
         edits.insert_before(first, f"{name} = {tf}.convert_to_tensor({text})")
     for use in uses:
@@ -112,17 +114,15 @@ def _one_text(job: Job, uses: list[Write | Read]) -> str:
     return text
 
 
-def _some_read_follows_a_write(job: Job, uses: list[Write | Read]) -> None:
-    """What is written is read again in the same function; else there is nothing to redirect."""
+def _some_read_follows_a_write(job: Job, uses: list[Write | Read]) -> bool:
+    """Whether what is written is read again in the same function; else its callers read it, or nobody."""
     written = [use.statement for use in uses if isinstance(use, Write)]
     for use in uses:
         if isinstance(use, Write) and use.result is not None:
-            return
+            return True
         if isinstance(use, Read) and any(guards.may_follow(job, use.use.spot.node, w) for w in written):
-            return
-    raise NotProven(
-        f"`{job.name}` is not read in the function that writes it, after the write on line {job.line(written[0])}"
-    )
+            return True
+    return False
 
 
 def _first_statement(job: Job, uses: list[Write | Read]) -> ast.stmt:
@@ -141,27 +141,6 @@ def _before_its_loops(job: Job, first: ast.stmt) -> ast.stmt:
     """The outermost loop around the first use, so that each pass goes on with what the one before has written."""
     loops = job.syntax.loops(first)
     return loops[0] if loops else first
-
-
-def _the_next_call_does_not_read_it(job: Job, scope: Scope) -> None:
-    """No second call of the function that writes the Variable runs in the same tape: it would start from the Variable,
-    where what the first one wrote has no history. Raises NotProven."""
-    if not isinstance(scope, ast.FunctionDef):
-        return
-    for call in job.facts.calls(scope):
-        node: ast.AST = call
-        for above in job.syntax.ancestors(call):
-            if isinstance(above, ast.With) and any("GradientTape" in ast.unparse(i.context_expr) for i in above.items):
-                break
-            repeats = isinstance(above, ast.For | ast.While) and node in above.body
-            if repeats or isinstance(above, ast.ListComp | ast.GeneratorExp | ast.DictComp):
-                raise NotProven(
-                    f"line {job.line(call)} calls the function that writes `{job.name}` again and again, "
-                    "and each call starts from what the one before has written"
-                )
-            if isinstance(above, Function):
-                break
-            node = above
 
 
 def _starts_anew(uses: list[Write | Read], first: ast.stmt) -> bool:
@@ -208,7 +187,4 @@ def _redirect(job: Job, edits: EditSet, read: Read, reset: ast.stmt | None, name
     """The read now reads the tensor; inside the write that starts it anew it still reads the Variable."""
     if reset is not None and read.use.statement is reset:
         return
-    parent = job.syntax.parent(read.access.node)
-    if isinstance(parent, ast.Attribute) and parent.attr in ("name", "trainable", "handle", "path", "initializer"):
-        return
-    as_tensor(job, edits, read, name)
+    redirected(job, edits, read, name)
