@@ -50,6 +50,18 @@ class Refusal:
     reason: str
 
 
+#: methods by which Python and NumPy ask for what can't be a tensor
+_NUMBERS = frozenset({"__float__", "__int__", "__bool__", "__index__", "__complex__", "__len__", "__array__"})
+
+
+def asked_for_numbers(cut: Cut) -> Refusal | None:
+    """A cut inside of a method that has to give numbers: handing on a tensor there is an error."""
+    name = getattr(cut.spot.function, "name", "")
+    if name not in _NUMBERS:
+        return None
+    return Refusal(f"`{name}` has to give Python numbers; use another method of the object where the tensor is meant")
+
+
 @dataclass(frozen=True)
 class Finding:
     """A codemod's report at a place."""
@@ -91,7 +103,7 @@ class Codemod:
         """The rule's findings of the document and the modules it imports, each with a fix or the reason for none."""
         for cut in model.of(*self.speaks_for):
             if self.applies(model, cut):
-                outcome = self.fix(model, cut)
+                outcome = asked_for_numbers(cut) or self.fix(model, cut)
                 if cut.partial and cut.scale and isinstance(outcome, Fix):
                     outcome = replace(outcome, applicability=Applicability.UNSAFE)  # a scale may be meant as a number
                 yield self.finding(model, cut, outcome)

@@ -556,3 +556,26 @@ def loss_of(x, y):
     assert after(text) == text
     made = after(text, unsafe=True)
     assert "    return model(x[:1])\n\ndef loss_of(x, y):\n    return tf.reduce_mean(play())\n" in made
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "used"),
+    [
+        ("__float__(self)", "float(self.raw)", "float(scale) * tf.reduce_sum(x)"),
+        ("__array__(self, dtype=None)", "self.raw.numpy()", "tf.reduce_sum(tf.multiply(x, scale))"),
+        ("__array__(self, dtype=None)", "self.raw.numpy()", "tf.reduce_sum(x * scale)"),
+    ],
+)
+def test_a_method_that_has_to_give_numbers_is_not_made_to_give_tensors(method: str, given: str, used: str) -> None:
+    text = HEAD + (
+        "class Scale:\n"
+        "    def __init__(self):\n        self.raw = tf.Variable(2.0)\n"
+        f"    def {method}:\n        return {given}\n"
+        "scale = Scale()\n"
+        f"with tf.GradientTape() as tape:\n    loss = {used}\n"
+        "grads = tape.gradient(loss, scale.raw)\n"
+    )
+    outcomes = [finding.outcome for finding in findings(text) if finding.code in ("TAP201", "TAP203")]
+    reasons = [one.reason if isinstance(one, Refusal) else one.message for one in outcomes]
+    assert reasons
+    assert all("has to give Python numbers" in reason for reason in reasons), reasons

@@ -5,5 +5,5 @@ and predictions there is understood in each place. Loops run until nothing new i
 branches run both ways and meet. A budget keeps the work linear in the size of the file.
 
 Each module adds a class to the one below it: core, assignments, branches, loops, statements, expressions, containers,
-attributes, calls, objects, python_builtins. The libraries, targets and entries go on from there.
+attributes, calls, objects, operators, python_builtins. The libraries, targets and entries go on from there.
 """

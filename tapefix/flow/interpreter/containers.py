@@ -187,7 +187,7 @@ class Containers(Expressions):
         if (
             owner.alts
             and owner.ref is None
-            and any(isinstance(r, (Sequence, Mapping, Weights, Var, Array)) for r in owner.refs)
+            and any(isinstance(r, (Sequence, Mapping, Weights, Var, Array, Instance)) for r in owner.refs)
         ):
             return join_all(self.item(alt, index, node) for alt in owner.alts)
         ref = owner.ref

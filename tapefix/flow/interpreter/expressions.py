@@ -225,7 +225,9 @@ class Expressions(Statements):
         return Value(Kind.CONTAINER, ref=sequence, node=node)
 
     def eval_UnaryOp(self, node: ast.UnaryOp) -> Value:
-        value = self.eval(node.operand)
+        return self.unary(node, self.eval(node.operand))
+
+    def unary(self, node: ast.UnaryOp, value: Value) -> Value:
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
             if truth is not None:

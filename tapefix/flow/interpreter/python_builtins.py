@@ -6,7 +6,7 @@ import ast
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
-from tapefix.flow.interpreter.objects import Objects
+from tapefix.flow.interpreter.operators import Operators
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.values import (
     MISSING,
@@ -43,7 +43,7 @@ def join_pairs(pairs: list[Value]) -> Value:
     return Value(Kind.CONTAINER, ref=Sequence("tuple", [join_all(column) for column in zip(*columns)]))
 
 
-class Builtins(Objects):
+class Builtins(Operators):
     """Calls builtins, and methods of lists, dicts and TensorArrays."""
 
     def call_builtin(self, name: str, given: Arguments, node: ast.AST) -> Value:
@@ -62,6 +62,9 @@ class Builtins(Objects):
         return self.call_unknown(UNKNOWN, given, node)
 
     def builtin_number(self, name: str, value: Value, node: ast.AST) -> Value:
+        made = self.special(f"__{name}__", value, [], node)
+        if made is not None:
+            return made
         if value.const is not MISSING and name in ("int", "float") and isinstance(value.const, (int, float)):
             return Value(Kind.NUMBER, const=int(value.const) if name == "int" else float(value.const))
         if value.kind & Kind.SHAPE:

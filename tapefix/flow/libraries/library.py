@@ -19,6 +19,7 @@ class Library(KerasTraining):
         tail = api.name.rsplit(".", 1)[-1]
         if root == "builtins":
             return self.call_builtin(tail, given, node)
+        given = self.as_arrays(given, node)
         if root == "tensorflow":
             return self.call_tensorflow(rest, tail, given, node)
         if root == "keras":
