@@ -101,3 +101,35 @@ class TestRewrites:
         )
         assert applied(text) == text
         assert "b.trainable = False\n" in applied(text, unsafe=True)
+
+
+class TestWeightsListedEarly:
+    """What is listed beside the weights of an unbuilt model."""
+
+    PAIR = (
+        "class Pair:\n    def __init__(self):\n        self.net, self.bias = layers.Dense(2), tf.Variable([0.0, 0.0])\n"
+        "        self.listed = {listed}\n\n"
+        "    def step(self, x):\n        with tf.GradientTape() as tape:\n"
+        "            loss = tf.reduce_mean((self.net(x) + self.bias) ** 2)\n"
+        "        return tape.gradient(loss, self.listed)\n\n\npair = Pair()\n{after}print(pair.step(tf.ones((3, 2))))\n"
+    )
+
+    def test_a_variable_of_the_object_is_written_along(self, applied):
+        listed = "[*self.net.trainable_variables, self.bias]"
+        fixed = applied(HEAD + self.PAIR.format(listed=listed, after=""))
+        assert f"return tape.gradient(loss, {listed})" in fixed
+        assert "self.listed" not in fixed
+
+    @pytest.mark.parametrize(
+        ("listed", "after"),
+        [
+            ("[*self.net.trainable_variables, tf.Variable(1.0)]", ""),
+            ("[*self.net.trainable_variables, *(w for w in [self.bias])]", ""),
+            ("[*self.net.trainable_variables, self.bias]", "print(len(pair.listed))\n"),
+            ("[*self.net.trainable_variables, self.bias]\n        self.bias = tf.Variable([1.0, 1.0])", ""),
+        ],
+        ids=["a Variable made there", "a comprehension", "read from outside", "an attribute bound again"],
+    )
+    def test_left_alone(self, applied, listed, after):
+        text = HEAD + self.PAIR.format(listed=listed, after=after)
+        assert applied(text, unsafe=True) == text

@@ -34,6 +34,7 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
+from tapefix.flow.values import Instance
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
@@ -64,6 +65,8 @@ class SourcesBeforeBuild(Codemod):
         owners = owners_in(statement.value)
         if owners is None:
             return Refusal(f"what is listed can't be written where it is used; {_ADVICE}")
+        if read_elsewhere(model, document, scope, target):
+            return Refusal(f"`{document.source(target)}` is read outside of its class; {_ADVICE}")
         texts = {owner: settled(document, scope, owner, statement) for owner in owners}
         if not all(texts.values()):
             return Refusal(f"the model may be another one where the list is used; {_ADVICE}")
@@ -104,10 +107,11 @@ def bound(scope: ast.AST, target: ast.expr) -> int:
 
 
 def owners_in(value: ast.expr) -> list[ast.expr] | None:
-    """The models whose weights are listed, where the list is theirs alone or a sum of such lists."""
+    """The models whose weights are listed, and single Variables beside them; None where anything else is listed."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        left, right = owners_in(value.left), owners_in(value.right)
-        return None if left is None or right is None else left + right
+        return gathered([owners_in(value.left), owners_in(value.right)])
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return gathered([owners_in(e.value) if isinstance(e, ast.Starred) else single(e) for e in value.elts])
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("list", "tuple"):
         return owners_in(value.args[0]) if len(value.args) == 1 else None
     if isinstance(value, ast.Attribute) and isinstance(value.value, (ast.Name, ast.Attribute)):
@@ -115,10 +119,40 @@ def owners_in(value: ast.expr) -> list[ast.expr] | None:
     return None
 
 
+def single(element: ast.expr) -> list[ast.expr] | None:
+    """A Variable that is listed by itself."""
+    return [element] if isinstance(element, (ast.Name, ast.Attribute)) else None
+
+
+def gathered(parts: list[list[ast.expr] | None]) -> list[ast.expr] | None:
+    known = [part for part in parts if part is not None]
+    return [one for part in known for one in part] if len(known) == len(parts) else None
+
+
+def read_elsewhere(model: Model, document: Document, scope: ast.AST, target: ast.expr) -> bool:
+    """Whether the attribute of an object is read outside of its class, or may be."""
+    if not isinstance(target, ast.Attribute) or not isinstance(scope, ast.ClassDef):
+        return False
+    inside = set(ast.walk(scope))
+    for node in ast.walk(document.tree):
+        if not isinstance(node, ast.Attribute) or node.attr != target.attr or node in inside:
+            continue
+        value = model.value_of(node.value)
+        refs = value.refs if value is not None else []
+        if not refs or any(isinstance(ref, Instance) and is_made_of(ref, scope) for ref in refs):
+            return True
+    return False
+
+
+def is_made_of(instance: Instance, scope: ast.ClassDef) -> bool:
+    return instance.cls is not None and any(cls.node is scope for cls in instance.cls.mro())
+
+
 def settled(document: Document, scope: ast.AST, owner: ast.expr, statement: ast.stmt) -> str:
     """What the model is called wherever the list is used; "" where that can't be told."""
     if isinstance(owner, ast.Attribute):
-        return document.source(owner) if isinstance(owner.value, ast.Name) else ""
+        again = sum(same(n, owner) and isinstance(n.ctx, ast.Store) for n in ast.walk(scope))  # type: ignore[attr-defined]
+        return document.source(owner) if isinstance(owner.value, ast.Name) and again <= 1 else ""
     assert isinstance(owner, ast.Name)
     functions = (node for node in Layout.of(document).ancestors(statement) if isinstance(node, ast.FunctionDef))
     within = next(functions, document.tree)
