@@ -223,7 +223,10 @@ class Targets(TapeUse, Wiring):
             self.report(lost, seen, partial)
         told = {x.source for x in strong}
         # what is lost outright is no teacher that would only have to be frozen
-        weak = self.without_teachers([x for x in weak if x.source not in told], alive, sources, tape, seen)
+        weak = [x for x in weak if x.source not in told]
+        # what is stopped with a trained network below it is its head, not a network that only teaches
+        heads = {x.site for x in whole.lost if x.site.how is How.STOPPED and x.source in alive & sources}
+        weak = self.without_teachers(weak, alive, sources, tape, seen, heads)
         by_source: dict[Source, list[Lost]] = {}
         for lost in weak:
             by_source.setdefault(lost.source, []).append(lost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import Any
 
@@ -139,7 +139,13 @@ class Wiring(Library):
         return value
 
     def without_teachers(
-        self, weak: list[Lost], alive: set[Source], wanted: set[Source], tape: Tape | None, seen: Target
+        self,
+        weak: list[Lost],
+        alive: set[Source],
+        wanted: set[Source],
+        tape: Tape | None,
+        seen: Target,
+        heads: Set[CutSite] = frozenset(),
     ) -> list[Lost]:
         """Tells teachers: networks that are stopped on purpose and still trainable. What remains is to be trained.
 
@@ -155,7 +161,11 @@ class Wiring(Library):
         groups: dict[Source, list[Lost]] = {}
         for lost in weak:
             groups.setdefault(lost.source, []).append(lost)
-        taught = [source for source, group in groups.items() if self.is_teacher(source, group)]
+        taught = [
+            source
+            for source, group in groups.items()
+            if self.is_teacher(source, group) and not any(x.site in heads for x in group)
+        ]
         for source in taught:
             group = groups.pop(source)
             if seen.what == "call" or (source, run) in self.trained:
