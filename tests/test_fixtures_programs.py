@@ -173,8 +173,9 @@ def zeros_come_alive(before: Record, fixed: Record) -> bool:
 
 
 def first_calls(record: Record) -> list[dict[str, Any]]:
-    """The first call of each line, in order of appearance."""
+    """The first call of each line that has numbers, in order of appearance: a graph is traced without any."""
     seen: dict[int, dict[str, Any]] = {}
     for call in record["calls"]:
-        seen.setdefault(call["line"], call)
+        if call["norms"] or call["none"]:
+            seen.setdefault(call["line"], call)
     return list(seen.values())
