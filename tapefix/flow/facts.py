@@ -55,7 +55,7 @@ class How(str, enum.Enum):
     UNTRACKED = "untracked"
     DROPPED = "dropped"  # the output of a layer is not read
     ALL_WEIGHTS = "all-weights"  # model.variables as sources: also what is never trained
-    # the wiring
+    # the sources
     REBOUND = "rebound"  # a Variable's name is given a tensor
     TEACHER = "trainable-teacher"  # stopped on purpose, and trainable
     UNRELATED = "unrelated-sources"  # the loss does not depend on them

@@ -9,6 +9,7 @@ from typing import Any
 from tapefix.flow.facts import Cut, How, Origin, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.core import head_of
+from tapefix.flow.sources.updates import Updates
 from tapefix.flow.tape_use import TapeUse
 from tapefix.flow.values import (
     ANY_TAPE,
@@ -33,7 +34,6 @@ from tapefix.flow.values import (
     Weights,
     parts_of,
 )
-from tapefix.flow.wiring import Wiring
 
 #: what is certain even of an input whose dependence on weights is only assumed
 CERTAIN = frozenset(
@@ -81,7 +81,7 @@ def keeps_state(lost: Lost) -> bool:
     return isinstance(variable, Var) and not variable.trainable
 
 
-class Targets(TapeUse, Wiring):
+class Targets(TapeUse, Updates):
     shows_none: dict[ast.AST, bool]
 
     # ---- sources

@@ -1,0 +1,194 @@
+"""The lists of weights that a tape is asked for: frozen, not there yet, or not what the loss depends on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tapefix.flow.facts import How, Spot, Target
+from tapefix.flow.sources.teachers import Teachers, is_statistic
+from tapefix.flow.values import (
+    Instance,
+    Layer,
+    Lost,
+    Source,
+    Tape,
+    Value,
+    Var,
+    WeightOf,
+    Weights,
+    parts_of,
+)
+
+ALL = frozenset({"variables", "weights"})
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+def leaves_of(value: Value) -> Iterator[Value]:
+    """What a list of sources holds, alternatives one by one."""
+    for part in parts_of(value):
+        yield from part.alts or (part,)
+
+
+def sifted(tree: ast.AST) -> Iterator[ast.AST]:
+    """Lists out of which only some elements are taken."""
+    for node in ast.walk(tree):
+        if isinstance(node, _COMPREHENSIONS):
+            yield from (one.iter for one in node.generators if one.ifs)
+        elif isinstance(node, ast.For):
+            if any(isinstance(n, ast.Attribute) and n.attr == "trainable" for n in ast.walk(node)):
+                yield node.iter
+        elif isinstance(node, ast.Call) and is_call_of(node, "filter"):
+            yield from node.args[1:]
+
+
+def is_call_of(node: ast.AST, *names: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+
+
+def is_plain_object(instance: Instance) -> bool:
+    """Its class is of the program's own, all of it, and derives from nothing that a library tracks."""
+    return instance.cls is not None and all(
+        not cls.node.bases or [ast.unparse(base) for base in cls.node.bases] == ["object"] for cls in instance.cls.mro()
+    )
+
+
+class Lists(Teachers):
+    """Checks of the sources that are handed to a tape."""
+
+    #: by the file's tree
+    sifted_lists: dict[ast.AST, set[ast.AST]]
+
+    def is_sifted(self, listed: Weights | WeightOf) -> bool:
+        """Whether only some of the listed weights are taken, those that are trainable perhaps."""
+        tree = self.module.document.tree
+        if tree not in self.sifted_lists:
+            self.sifted_lists[tree] = {node for whole in sifted(tree) for node in ast.walk(whole)}
+        return listed.node in self.sifted_lists[tree]
+
+    def listed(self, ref: Weights | WeightOf) -> set[Source]:
+        """The sources that a list of weights stands for."""
+        return self.reach(ref.owner, trained=ref.which.startswith("trainable"))
+
+    def check_sources(self, sources: Value | None, target: Value, tape: Tape | None, node: ast.AST) -> None:
+        if sources is None:
+            return
+        asked = Target(self.spot(node), "gradient")
+        self.untrained(sources, node, asked)
+        self.unbuilt(sources, target, asked)
+        self.rebound_sources(sources, tape, asked)
+        self.unrelated(sources, target, tape, asked)
+        self.untracked(sources, target, asked)
+
+    def untrained(self, sources: Value, node: ast.AST, asked: Target) -> None:
+        """`model.variables` as sources, where some of them are statistics that are never trained."""
+        for leaf in leaves_of(sources):
+            listed = leaf.ref
+            if not isinstance(listed, (Weights, WeightOf)) or listed.which not in ALL or self.is_sifted(listed):
+                continue
+            statistics = [s for s in self.reach(listed.owner) if is_statistic(s, listed.which)]
+            if statistics:
+                site = self.site(How.ALL_WEIGHTS, node, f".{listed.which}")
+                if isinstance(listed.node, ast.expr) and listed.node not in site.lost:
+                    site.lost = (*site.lost, listed.node)
+                first = min(statistics, key=lambda s: (getattr(s.spot and s.spot.node, "lineno", 0), s.label))
+                self.report(Lost(site, first, frozenset()), asked, partial=False)
+                self.cuts[site].lost = site.lost
+
+    def unrelated(self, sources: Value, target: Value, tape: Tape | None, asked: Target) -> None:
+        """The weights of a model that the target has nothing to do with, neither now nor before a cut."""
+        whole = self.whole(target)
+        touched = {d.source for d in whole.live} | {x.source for x in whole.lost}
+        if tape is None or tape.unsure or not whole.live or not all(self.is_known(source) for source in touched):
+            return
+        held = touched.union(*(self.reach(source) for source in touched))
+        for leaf in leaves_of(sources):
+            listed = leaf.ref
+            if not isinstance(listed, (Weights, WeightOf)) or listed.node is None or not self.is_known(listed.owner):
+                continue
+            parts = self.reach(listed.owner)
+            if any(self.places_of(part, tape) for part in parts):
+                continue  # it ran for nothing: that is told where its output is dropped
+            if parts & held or not any(isinstance(part, Var) or getattr(part, "weights", False) for part in parts):
+                continue
+            site = self.site(How.UNRELATED, listed.node, self.text(listed.node))
+            right = self.network_with(touched, asked.spot)
+            site.lost = (right,) if right is not None else ()
+            self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+
+    def untracked(self, sources: Value, target: Value, asked: Target) -> None:
+        """Layers that a model keeps in a plain object, where Keras does not look for them."""
+        used = {d.source for d in self.whole(target).live}
+        owners = [leaf.ref.owner for leaf in leaves_of(sources) if isinstance(leaf.ref, (Weights, WeightOf))]
+        wanted = {leaf.ref for leaf in leaves_of(sources) if isinstance(leaf.ref, Var)}
+        listed = wanted.union(*(self.tracked(owner) for owner in owners))
+        for owner in owners:
+            hidden = self.reach(owner) & used - listed if isinstance(owner, Instance) and owner.is_keras() else set()
+            for source in hidden:
+                holder = source.holder if isinstance(source, Layer) else None
+                if isinstance(holder, Instance) and is_plain_object(holder) and not source.frozen and source.spot:
+                    site = self.site(How.UNTRACKED, source.spot.node, holder.cls.node.name if holder.cls else "")
+                    site.spot = source.spot
+                    self.report(Lost(site, source, frozenset()), asked, partial=False)
+
+    def tracked(self, owner: Source) -> set[Source]:
+        """What is found from a model by way of layers, modules and containers."""
+        found, todo = {owner}, [owner]
+        while todo:
+            item = todo.pop()
+            if isinstance(item, Instance) and is_plain_object(item) and item is not owner:
+                continue
+            held = list(item.attrs.values()) if isinstance(item, Instance) else []
+            parts = {ref for value in held for part in parts_of(value) for ref in part.refs if isinstance(ref, Source)}
+            if not isinstance(item, Instance):
+                parts = self.reach(item)
+            todo += parts - found
+            found |= parts
+        return found
+
+    def is_known(self, source: Source) -> bool:
+        """A model or Variable that the program makes in sight, all of whose parts are in sight, too."""
+        if source.assumed or not isinstance(source, (Layer, Instance, Var)):
+            return False
+        parts = self.reach(source)
+        return not any(isinstance(p, Layer) and (p.opaque or p.parameter) for p in parts) and not any(
+            isinstance(p, Instance) and (p.cls is None or len(p.cls.node.bases) > len(p.cls.bases)) for p in parts
+        )
+
+    def network_with(self, sources: set[Source], at: Spot) -> ast.expr | None:
+        """The one model called in a function, or the module, that holds all of these sources."""
+        around = at.function if at.function is not None else self.module.document.tree
+        found: dict[str, ast.expr] = {}
+        for node in ast.walk(around):
+            value = self.seen.get(node.func) if isinstance(node, ast.Call) else None
+            if value is not None and isinstance(value.ref, (Layer, Instance)) and sources <= self.reach(value.ref):
+                found.setdefault(self.text(node.func), node.func)  # type: ignore[attr-defined]
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def unbuilt(self, sources: Value, target: Value, asked: Target) -> None:
+        """A list of weights that was made before there were any; the model has been called since."""
+        used = {d.source for d in self.whole(target).live}
+        for leaf in leaves_of(sources):
+            listed = leaf.ref
+            if not isinstance(listed, (Weights, WeightOf)) or not listed.early or listed.node is None:
+                continue
+            if listed.owner.ready and used & self.reach(listed.owner):
+                site = self.site(How.NOT_BUILT, listed.node, f".{listed.which}")
+                self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+
+    def rebound_sources(self, sources: Value, tape: Tape | None, asked: Target) -> None:
+        """Sources that were Variables, until a step put a tensor in their place."""
+        if tape is None or tape.unsure:
+            return
+        for leaf in leaves_of(sources):
+            found = self.rebound.get(id(leaf))
+            if found is None or id(leaf) in tape.watched or (leaf.node is not None and leaf.node in tape.nodes):
+                continue
+            spot, source, _ = found
+            key = (How.REBOUND, id(spot.node))
+            if key not in self.sites:
+                self.site(How.REBOUND, spot.node)
+                self.sites[key].spot = spot
+            self.report(Lost(self.sites[key], source, frozenset({tape})), asked, partial=False)

@@ -1,0 +1,60 @@
+"""Layers made anew in every call."""
+
+from __future__ import annotations
+
+import ast
+
+from tapefix.flow.facts import How, Target
+from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.sources.lists import Lists
+from tapefix.flow.values import (
+    ClassObject,
+    Instance,
+    Layer,
+    Lost,
+    Source,
+    Tape,
+    Value,
+)
+
+
+class MadeAnew(Lists):
+    """Remembers where layers are made, and under which tape."""
+
+    def make_layer(self, tail: str, path: str, given: Arguments, node: ast.AST) -> Value:
+        return self.born(super().make_layer(tail, path, given, node))
+
+    def call_keras(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        result = super().call_keras(path, tail, given, node)
+        return self.born(result) if tail == "Sequential" else result
+
+    def call_ClassObject(self, value: Value, cls: ClassObject, given: Arguments, node: ast.AST) -> Value:
+        result = super().call_ClassObject(value, cls, given, node)
+        return self.born(result)
+
+    def born(self, made: Value) -> Value:
+        """Remembers under which tapes a layer was made; what a branch makes may be made only once."""
+        ref = made.ref
+        if isinstance(ref, (Layer, Instance)) and self.tapes and not any(f.branch_depth for f in self.frames):
+            ref.made_under = frozenset(self.tapes)
+        for child in ref.children if isinstance(ref, Layer) else ():
+            for part in child.refs:
+                if isinstance(part, Source):
+                    part.holder = ref
+        return made
+
+    def made_anew(self, whole: Value, wanted: set[Source], tape: Tape, seen: Target) -> None:
+        """Layers that were made under the tape and are kept nowhere: the next step makes others."""
+        for dep in whole.live:
+            source = dep.source
+            if not isinstance(source, Layer) or source in wanted or source.spot is None:
+                continue
+            made: Source = source
+            whole_of = {made}
+            while made.holder is not None and made.holder not in whole_of:
+                made = made.holder
+                whole_of.add(made)
+            if tape in made.made_under and made.spot is not None and not any(s.given or s.frozen for s in whole_of):
+                site = self.site(How.MADE_ANEW, made.spot.node, self.text(made.spot.node))
+                site.spot = made.spot
+                self.report(Lost(site, made, frozenset({tape})), seen, partial=False)
