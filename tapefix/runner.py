@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: a file's result and every file it rests on, with its digest
 Answer = tuple[Result, dict[str, "str | None"]]
 
-MOST_OBJECTS = 600_000  # made since garbage was last collected, most of them syntax trees that go by themselves
+MOST_OBJECTS = 400_000  # made since garbage was last collected, most of them syntax trees that go by themselves
 SERIAL_BELOW = 12  # files: starting processes costs more than reading so few
 
 

@@ -225,7 +225,11 @@ class Targets(TapeUse, Updates):
         # what is lost outright is no teacher that would only have to be frozen
         weak = [x for x in weak if x.source not in told]
         # what is stopped with a trained network below it is its head, not a network that only teaches
-        heads = {x.site for x in whole.lost if x.site.how is How.STOPPED and x.source in alive & sources}
+        heads = {
+            x.site
+            for x in whole.lost
+            if x.site.how is How.STOPPED and x.source in alive & sources and self.trains(self.reach(x.source))
+        }
         weak = self.without_teachers(weak, alive, sources, tape, seen, heads)
         by_source: dict[Source, list[Lost]] = {}
         for lost in weak:

@@ -277,8 +277,11 @@ class TensorFlow(PythonLibraries):
             return Value(Kind.TENSOR, dtype=value.dtype, node=node)
         # what is stopped by name is meant: whatever was lost before ends here too, and is no news
         site = self.site(How.STOPPED, node, "stop_gradient")
-        ended = {(d.source, d.tapes) for d in live} | {(x.source, x.tapes) for x in before}
-        lost = frozenset(Lost(site, source, tapes, True) for source, tapes in ended)
+        copied = frozenset(replace(x, weak=True, direct=False) for x in before if x.site.how is How.WEIGHTS_COPIED)
+        ended = {(d.source, d.tapes) for d in live} | {
+            (x.source, x.tapes) for x in before if x.site.how is not How.WEIGHTS_COPIED
+        }
+        lost = copied | frozenset(Lost(site, source, tapes, True) for source, tapes in ended)
         return Value(Kind.TENSOR, lost=lost, dtype=value.dtype, node=node)
 
     def tf_constant(self, path: str, given: Arguments, node: ast.AST) -> Value:
