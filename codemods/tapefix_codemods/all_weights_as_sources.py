@@ -29,7 +29,7 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
-from tapefix.flow.values import WeightOf, Weights, parts_of
+from tapefix.flow.objects import WeightOf, Weights, parts_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished

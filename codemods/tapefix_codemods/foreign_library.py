@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
-from tapefix.flow.values import Foreign
+from tapefix.flow.objects import Foreign
 from tapefix.rewrite.leaving import said_in_tensorflow
 
 #: what to write for the functions that people meet most, by the beginning of the dotted name

@@ -34,7 +34,7 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
-from tapefix.flow.values import Instance
+from tapefix.flow.objects import Instance
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished

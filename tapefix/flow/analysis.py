@@ -12,8 +12,9 @@ from tapefix.flow.facts import Spot
 from tapefix.flow.interpreter.core import BudgetSpent, Frame
 from tapefix.flow.model import Misuse, Model
 from tapefix.flow.modules import TREES, Loader, no_modules
+from tapefix.flow.objects import Imported
 from tapefix.flow.scope import ModuleState, Scope
-from tapefix.flow.values import UNKNOWN, Imported, Kind, Value
+from tapefix.flow.values import UNKNOWN, Kind, Value
 from tapefix.flow.worth.prefilter import Roots, is_graph_code, may_hold_findings, roots_of
 
 #: a module that can have to do with gradients

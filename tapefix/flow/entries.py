@@ -6,24 +6,10 @@ import ast
 
 from tapefix.flow.facts import Target
 from tapefix.flow.interpreter.core import Frame
+from tapefix.flow.objects import ClassObject, Function, Instance, Layer, Sequence
 from tapefix.flow.scope import ModuleState, argument_names
 from tapefix.flow.targets import Targets
-from tapefix.flow.values import (
-    NO_LOST,
-    ClassObject,
-    Dep,
-    Function,
-    Instance,
-    Kind,
-    Layer,
-    Lost,
-    Sequence,
-    Source,
-    Tape,
-    Value,
-    Var,
-    join_all,
-)
+from tapefix.flow.values import NO_LOST, Dep, Kind, Lost, Source, Tape, Value, Var, join_all
 from tapefix.flow.worth.prefilter import Roots
 
 LAYERS = ("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from tapefix.documents.document import Document
 from tapefix.flow.facts import Buffer, Cut, How, Spot
+from tapefix.flow.objects import Api, flat
 from tapefix.flow.unused import Unused, unused
-from tapefix.flow.values import Api, Kind, Value, flat
+from tapefix.flow.values import Kind, Value
 
 _WANTS_NUMBERS = {
     "item": "a tensor's elements cannot be assigned",

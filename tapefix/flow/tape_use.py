@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tapefix.flow.asked import Asked, both_answered, is_repeated
 from tapefix.flow.facts import How, Spot, Target
 from tapefix.flow.libraries.library import Library
-from tapefix.flow.values import CutSite, Instance, Kind, Lost, Source, Tape, Value, Var, WeightOf, Weights, parts_of
+from tapefix.flow.objects import Instance, WeightOf, Weights, parts_of
+from tapefix.flow.values import CutSite, Kind, Lost, Source, Tape, Value, Var
 
 
 class TapeUse(Library):

@@ -9,31 +9,10 @@ from typing import Any
 from tapefix.flow.facts import Cut, How, Origin, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.core import head_of
+from tapefix.flow.objects import Bound, Function, Instance, Layer, Mapping, Sequence, WeightOf, Weights, parts_of
 from tapefix.flow.sources.updates import Updates
 from tapefix.flow.tape_use import TapeUse
-from tapefix.flow.values import (
-    ANY_TAPE,
-    NONE,
-    UNKNOWN,
-    Bound,
-    CutSite,
-    Dep,
-    Function,
-    Instance,
-    Kind,
-    Layer,
-    Left,
-    Lost,
-    Mapping,
-    Sequence,
-    Source,
-    Tape,
-    Value,
-    Var,
-    WeightOf,
-    Weights,
-    parts_of,
-)
+from tapefix.flow.values import ANY_TAPE, NONE, UNKNOWN, CutSite, Dep, Kind, Left, Lost, Source, Tape, Value, Var
 
 #: what is certain even of an input whose dependence on weights is only assumed
 CERTAIN = frozenset(

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tapefix.documents.document import Document
-from tapefix.flow.values import Api, Instance, Layer, Value, Var
+from tapefix.flow.objects import Api, Instance, Layer
+from tapefix.flow.values import Value, Var
 
 _WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 _IDLE_METHODS = frozenset({"build", "summary"})

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from tapefix.codemod import Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, Model
-from tapefix.flow.values import Api, Kind, Value, Var
+from tapefix.flow.objects import Api
+from tapefix.flow.values import Kind, Value, Var
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.imports import with_local_names

@@ -6,7 +6,8 @@ import ast
 import functools
 
 from tapefix.flow import Model
-from tapefix.flow.values import Bound, Function, Instance, Kind, Value
+from tapefix.flow.objects import Bound, Function, Instance
+from tapefix.flow.values import Kind, Value
 from tapefix.rewrite.accumulators import SyntaxFacts
 from tapefix.rewrite.accumulators.syntax import Loop, syntax_of
 

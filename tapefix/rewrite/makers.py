@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from tapefix.flow import Model
-from tapefix.flow.values import Bound, ClassObject, Function, Instance, Layer, Value
+from tapefix.flow.objects import Bound, ClassObject, Function, Instance, Layer
+from tapefix.flow.values import Value
 
 _VARIABLES = frozenset({"Variable", "add_weight", "add_variable", "get_variable"})
 _LIBRARY_MAKERS = (".layers.", ".models.", ".applications.", ".optimizers.")

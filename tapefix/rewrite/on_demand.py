@@ -7,7 +7,8 @@ import ast
 from tapefix.codemod import Applicability, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, Model
-from tapefix.flow.values import Function, Instance, Kind
+from tapefix.flow.objects import Function, Instance
+from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.makers import makes_variables

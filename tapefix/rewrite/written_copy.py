@@ -11,7 +11,8 @@ import ast
 from tapefix.codemod import Applicability, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Model
-from tapefix.flow.values import Function, Instance, Layer, Var
+from tapefix.flow.objects import Function, Instance, Layer
+from tapefix.flow.values import Var
 from tapefix.rewrite import imports
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditSet

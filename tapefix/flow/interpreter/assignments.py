@@ -7,25 +7,8 @@ from typing import Any
 
 from tapefix.flow.facts import Buffer, How, Role, Spot, Use
 from tapefix.flow.interpreter.unread import Unread
-from tapefix.flow.values import (
-    MISSING,
-    NUMERIC,
-    Array,
-    Dataset,
-    Generator,
-    Instance,
-    Kind,
-    Mapping,
-    Sequence,
-    Source,
-    Value,
-    Var,
-    WeightOf,
-    Weights,
-    join,
-    join_all,
-    parts_of,
-)
+from tapefix.flow.objects import Array, Dataset, Generator, Instance, Mapping, Sequence, WeightOf, Weights, parts_of
+from tapefix.flow.values import MISSING, NUMERIC, Kind, Source, Value, Var, join, join_all
 
 
 class Assignments(Unread):

@@ -7,12 +7,7 @@ from typing import Any
 
 from tapefix.flow.interpreter.containers import Containers
 from tapefix.flow.libraries import operations as ops
-from tapefix.flow.scope import Scope, canonical
-from tapefix.flow.values import (
-    NO_DEPS,
-    NONE,
-    NUMERIC,
-    UNKNOWN,
+from tapefix.flow.objects import (
     Api,
     Array,
     Bound,
@@ -22,18 +17,16 @@ from tapefix.flow.values import (
     Function,
     Imported,
     Instance,
-    Kind,
     Layer,
     Mapping,
     Method,
     Sequence,
-    Source,
-    Value,
     WeightOf,
     Weights,
     api_value,
-    join_all,
 )
+from tapefix.flow.scope import Scope, canonical
+from tapefix.flow.values import NO_DEPS, NONE, NUMERIC, UNKNOWN, Kind, Source, Value, join_all
 
 SHAPE_ATTRIBUTES = frozenset("shape dtype ndim rank size name itemsize nbytes device op graph".split())
 

@@ -9,24 +9,8 @@ from typing import Any
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.assignments import Assignments
 from tapefix.flow.interpreter.core import Jump, PredicatedReturn, Stopped
-from tapefix.flow.values import (
-    MISSING,
-    NO_LOST,
-    NONE,
-    Api,
-    ClassObject,
-    Function,
-    Generator,
-    Instance,
-    Kind,
-    Lost,
-    Mapping,
-    Sequence,
-    Tape,
-    Value,
-    join,
-    join_all,
-)
+from tapefix.flow.objects import Api, ClassObject, Function, Generator, Instance, Mapping, Sequence
+from tapefix.flow.values import MISSING, NO_LOST, NONE, Kind, Lost, Tape, Value, join, join_all
 
 
 class Branches(Assignments):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.attributes import Attributes
 from tapefix.flow.interpreter.core import Frame
+from tapefix.flow.objects import Api, Bound, Function, Generator, Instance, Layer, Mapping, Method, Sequence
 from tapefix.flow.scope import Scope, argument_names
 from tapefix.flow.values import (
     ANY_TAPE,
@@ -16,17 +17,8 @@ from tapefix.flow.values import (
     NONE,
     NUMERIC,
     UNKNOWN,
-    Api,
-    Bound,
-    Function,
-    Generator,
-    Instance,
     Kind,
-    Layer,
     Lost,
-    Mapping,
-    Method,
-    Sequence,
     Source,
     Value,
     is_numeral,

@@ -7,11 +7,7 @@ from typing import Any
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.expressions import Expressions
-from tapefix.flow.scope import Scope
-from tapefix.flow.values import (
-    MISSING,
-    NUMERIC,
-    UNKNOWN,
+from tapefix.flow.objects import (
     Api,
     Array,
     Bound,
@@ -19,21 +15,16 @@ from tapefix.flow.values import (
     Dataset,
     Function,
     Instance,
-    Kind,
     Layer,
-    Lost,
     Mapping,
     Sequence,
     Slice,
-    Tape,
-    Value,
-    Var,
     WeightOf,
     Weights,
     flat,
-    join,
-    join_all,
 )
+from tapefix.flow.scope import Scope
+from tapefix.flow.values import MISSING, NUMERIC, UNKNOWN, Kind, Lost, Tape, Value, Var, join, join_all
 
 
 class Containers(Expressions):

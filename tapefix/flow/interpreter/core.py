@@ -11,34 +11,36 @@ from typing import Any
 
 from tapefix.flow.facts import How, Spot
 from tapefix.flow.interpreter.guards import flags_of, is_settled, rebound_names
+from tapefix.flow.objects import (
+    Array,
+    Function,
+    Generator,
+    Imported,
+    Instance,
+    Mapping,
+    Sequence,
+    WeightOf,
+    flat,
+    parts_of,
+)
 from tapefix.flow.scope import ModuleState, Scope
 from tapefix.flow.values import (
     ANY_TAPE,
     NO_DEPS,
     NO_LOST,
     UNKNOWN,
-    Array,
     CutSite,
     Dep,
-    Function,
-    Generator,
-    Imported,
-    Instance,
     Kind,
     Left,
     Lost,
-    Mapping,
-    Sequence,
     Source,
     Tape,
     Value,
     Var,
-    WeightOf,
     covers,
-    flat,
     join,
     join_all,
-    parts_of,
 )
 
 BUILTINS = frozenset(dir(builtins))
@@ -431,81 +433,6 @@ class Core:
         self.stores += bool(value.lost)
         for log in self.branch_log:
             log.append((container, value))
-
-    @staticmethod
-    def surely_tensor(value: Value) -> bool:
-        """What a known weight has gone into, and may be a tensor, is one."""
-        return bool(value.kind & Kind.TENSOR) and any(not getattr(d.source, "opaque", False) for d in value.live)
-
-    def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
-        """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
-        chosen = any(x.site.how in CHOOSING for x in test.lost)
-        if (test.kind & Kind.UNKNOWN and not chosen and not self.surely_tensor(test)) or bool(
-            test.kind & Kind.CONTAINER
-        ):
-            return False, frozenset(x.weakened() for x in self.lost_of(test))  # it may be a flag; whether it is empty
-        whole = self.whole(test)
-        deps = self.live_of(test)
-        indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED) and how is not How.SELECTION]
-        compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
-        direct = isinstance(test.ref, Var) and test.ref.trainable
-        sources = {(d.source, d.tapes, direct) for d in deps} | {
-            (x.source, x.tapes, x.direct) for x in compared + indexed
-        }
-        lost = frozenset(x.weakened() for x in whole.lost if x not in compared)
-        if sources:
-            site = self.site(how, node, self.text(node)[:60], lost=(node,))
-            lost |= {Lost(site, source, tapes, not straight, straight) for source, tapes, straight in sources}
-        on_data = bool(whole.kind & (Kind.TENSOR | Kind.VARIABLE | Kind.ARRAY)) and not whole.kind & Kind.UNKNOWN
-        return on_data or bool(lost), lost
-
-    def exclusive(self, first: Value, second: Value, node: ast.expr, how: How) -> frozenset[Lost]:
-        """Sources that only one of two branches uses: what is not chosen gets no gradient in eager mode."""
-        a, b = self.live_of(first), self.live_of(second)
-        ours, theirs = ({d.source for d in side if not d.conditional} for side in (a, b))
-        only = {d for d in a if d.source not in theirs} | {d for d in b if d.source not in ours}
-        only = {d for d in only if d.tapes and not d.source.assumed}
-        if not only:
-            return NO_LOST
-        site = self.site(how, node, self.text(node)[:60], lost=(node,))
-        return frozenset(Lost(site, d.source, d.tapes, choice=True) for d in only)
-
-    def take(self, container: Any) -> None:
-        """A loop takes one part after the other out of a container."""
-        if not any(container is one for one in self.frame.taken):
-            self.frame.taken.append(container)
-
-    def later_rounds(self, values: Iterable[Value], taken: list[Any], test: ast.expr, how: How) -> frozenset[Lost]:
-        """What a loop uses only if it is not left before: the parts that it takes after the first."""
-        live = {d for value in values for d in self.live_of(value) if d.tapes and not d.source.assumed}
-        if not live or not taken:
-            return NO_LOST
-        later: set[Source] = set()
-        for container in taken:
-            items = container.items.values() if isinstance(container, Mapping) else container.items or []
-            first, *others = items or [None]
-            for item in [*others, *([container.rest] if container.rest is not None else [])]:
-                later |= self.sources_in(item)
-            later -= self.sources_in(first) if first is not None else set()
-        site = self.site(how, test, self.text(test)[:60], lost=(test,))
-        return frozenset(Lost(site, d.source, d.tapes, choice=True) for d in live if d.source in later)
-
-    def sources_in(self, value: Value) -> set[Source]:
-        """Everything with weights that is a part of a value."""
-        parts = [leaf for part in parts_of(value) for leaf in (part, *part.alts)]
-        return {source for leaf in parts for ref in leaf.refs for source in self.reach(ref)}
-
-    @staticmethod
-    def conditioned(value: Value, tags: frozenset[Lost]) -> Value:
-        """The value of a choice: sources that only one branch uses are there on a condition."""
-        chosen = {x.source for x in tags if x.choice}
-        live = frozenset(replace(d, conditional=True) if d.source in chosen else d for d in value.live)
-        return value.with_(live=live, lost=value.lost | tags)
-
-    def tagged(self, value: Value, tags: frozenset[Lost]) -> Value:
-        if any(x.choice for x in tags):
-            return self.conditioned(value, tags)
-        return value.with_(lost=value.lost | tags)
 
     # ---- provided by the other parts
 

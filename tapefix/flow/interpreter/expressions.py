@@ -10,6 +10,7 @@ from dataclasses import replace
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.core import BUILTINS, BudgetSpent
 from tapefix.flow.interpreter.statements import Statements
+from tapefix.flow.objects import Api, Array, Bound, Function, Imported, Instance, Layer, Sequence, WeightOf, api_value
 from tapefix.flow.values import (
     MISSING,
     NO_LOST,
@@ -17,20 +18,10 @@ from tapefix.flow.values import (
     NUMBER,
     NUMERIC,
     UNKNOWN,
-    Api,
-    Array,
-    Bound,
-    Function,
-    Imported,
-    Instance,
     Kind,
-    Layer,
     Lost,
-    Sequence,
     Value,
     Var,
-    WeightOf,
-    api_value,
     covers,
     join,
     join_all,

@@ -8,15 +8,8 @@ from typing import Any
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.branches import Branches
 from tapefix.flow.interpreter.core import Jump
-from tapefix.flow.values import (
-    NUMERIC,
-    Kind,
-    Mapping,
-    Sequence,
-    Value,
-    join,
-    same,
-)
+from tapefix.flow.objects import Mapping, Sequence
+from tapefix.flow.values import NUMERIC, Kind, Value, join, same
 
 MOST_LOOP_PASSES = 2
 

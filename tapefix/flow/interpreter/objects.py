@@ -6,18 +6,8 @@ import ast
 from dataclasses import dataclass
 
 from tapefix.flow.interpreter.calls import Arguments, Calls
-from tapefix.flow.values import (
-    NUMBER,
-    UNKNOWN,
-    ClassObject,
-    Function,
-    Instance,
-    Kind,
-    Layer,
-    Method,
-    Sequence,
-    Value,
-)
+from tapefix.flow.objects import ClassObject, Function, Instance, Layer, Method, Sequence
+from tapefix.flow.values import NUMBER, UNKNOWN, Kind, Value
 
 
 @dataclass(eq=False)

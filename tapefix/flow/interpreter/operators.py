@@ -6,7 +6,8 @@ import ast
 
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.objects import Objects
-from tapefix.flow.values import NUMERIC, Api, Instance, Value, join_all
+from tapefix.flow.objects import Api, Instance
+from tapefix.flow.values import NUMERIC, Value, join_all
 
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",

@@ -8,24 +8,8 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.operators import Operators
 from tapefix.flow.libraries import operations as ops
-from tapefix.flow.values import (
-    MISSING,
-    NONE,
-    NUMBER,
-    NUMERIC,
-    UNKNOWN,
-    Api,
-    Bound,
-    Function,
-    Instance,
-    Kind,
-    Mapping,
-    Sequence,
-    TensorArray,
-    Value,
-    join,
-    join_all,
-)
+from tapefix.flow.objects import Api, Bound, Function, Instance, Mapping, Sequence, TensorArray
+from tapefix.flow.values import MISSING, NONE, NUMBER, NUMERIC, UNKNOWN, Kind, Value, join, join_all
 
 TENSOR_TYPES = frozenset({"tensorflow.Tensor", "tensorflow.is_tensor"})
 

@@ -7,20 +7,9 @@ from typing import Any
 
 from tapefix.flow.interpreter.core import Frame
 from tapefix.flow.interpreter.loops import Loops
+from tapefix.flow.objects import Api, ClassObject, Function, Imported, Instance, Layer, api_value
 from tapefix.flow.scope import Scope, canonical
-from tapefix.flow.values import (
-    NONE,
-    UNKNOWN,
-    Api,
-    ClassObject,
-    Function,
-    Imported,
-    Instance,
-    Kind,
-    Layer,
-    Value,
-    api_value,
-)
+from tapefix.flow.values import NONE, UNKNOWN, Kind, Value
 
 
 class Statements(Loops):

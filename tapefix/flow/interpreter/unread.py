@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tapefix.flow.facts import How, Spot
-from tapefix.flow.interpreter.core import Core
-from tapefix.flow.values import Function, Instance, Layer, Lost, Sequence, Source, Tape, Value, flat, own_nodes
+from tapefix.flow.interpreter.choices import Choices
+from tapefix.flow.objects import Function, Instance, Layer, Sequence, flat, own_nodes
+from tapefix.flow.values import Lost, Source, Tape, Value
 
 _DYNAMIC = frozenset({"locals", "vars", "globals", "eval", "exec"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -129,7 +130,7 @@ def straight(block: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield statement
 
 
-class Unread(Core):
+class Unread(Choices):
     """Remembers where the outputs of layers are dropped."""
 
     reads: dict[ast.AST, Reads]

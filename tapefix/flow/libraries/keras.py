@@ -12,24 +12,8 @@ from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.core import underived
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.methods import ValueMethods
-from tapefix.flow.values import (
-    ANY_TAPE,
-    MISSING,
-    NUMERIC,
-    UNKNOWN,
-    Dep,
-    Instance,
-    Kind,
-    Layer,
-    Lost,
-    Mapping,
-    Sequence,
-    Source,
-    Value,
-    Var,
-    flat,
-    join_all,
-)
+from tapefix.flow.objects import Instance, Layer, Mapping, Sequence, flat
+from tapefix.flow.values import ANY_TAPE, MISSING, NUMERIC, UNKNOWN, Dep, Kind, Lost, Source, Value, Var, join_all
 
 _OBJECT_MODULES = (
     "optimizers",

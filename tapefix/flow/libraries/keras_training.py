@@ -9,23 +9,8 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.keras import Keras
-from tapefix.flow.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Api,
-    Bound,
-    Function,
-    Instance,
-    Kind,
-    Layer,
-    Mapping,
-    Sequence,
-    Tape,
-    Value,
-    Var,
-    join_all,
-)
+from tapefix.flow.objects import Api, Bound, Function, Instance, Layer, Mapping, Sequence
+from tapefix.flow.values import MISSING, NONE, UNKNOWN, Kind, Tape, Value, Var, join_all
 
 #: methods of a model that do not make its weights
 _BUILDS_NOTHING = frozenset("compile add add_loss add_metric add_weight get_layer get_config".split())
@@ -316,7 +301,7 @@ class KerasTraining(Keras):
                 return Value(Kind.CONTAINER, ref=Sequence("tuple", [tensor(v) for v in value.ref.items]))
             return Value(Kind.TENSOR)
 
-        from tapefix.flow.values import Dataset
+        from tapefix.flow.objects import Dataset
 
         if isinstance(data.ref, Dataset):
             return data.ref.element

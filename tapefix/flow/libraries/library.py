@@ -8,7 +8,8 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.keras_training import KerasTraining
-from tapefix.flow.values import Api, Kind, Value
+from tapefix.flow.objects import Api
+from tapefix.flow.values import Kind, Value
 
 
 class Library(KerasTraining):

@@ -10,31 +10,22 @@ from tapefix.flow.interpreter.core import Stopped
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.numpy import NumPy
 from tapefix.flow.libraries.tensorflow import content_dtype, dtype_of
-from tapefix.flow.values import (
-    NONE,
-    NUMERIC,
-    UNKNOWN,
+from tapefix.flow.objects import (
     Array,
     Bound,
     Dataset,
-    Dep,
     Distribution,
     Function,
     Instance,
-    Kind,
     Layer,
     Mapping,
     Sequence,
     Slice,
-    Source,
-    Tape,
-    Value,
-    Var,
     WeightOf,
     Weights,
-    join,
     parts_of,
 )
+from tapefix.flow.values import NONE, NUMERIC, UNKNOWN, Dep, Kind, Source, Tape, Value, Var, join
 
 #: methods of arrays that compute
 ARRAY_METHODS = frozenset(

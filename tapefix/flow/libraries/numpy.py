@@ -9,16 +9,8 @@ from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.tensorflow import content_dtype, dtype_of, told_dtype
 from tapefix.flow.libraries.tensorflow_control import TensorFlowControl
-from tapefix.flow.values import (
-    NO_LOST,
-    NONE,
-    UNKNOWN,
-    Api,
-    Array,
-    Kind,
-    Sequence,
-    Value,
-)
+from tapefix.flow.objects import Api, Array, Sequence
+from tapefix.flow.values import NO_LOST, NONE, UNKNOWN, Kind, Value
 
 
 class NumPy(TensorFlowControl):

@@ -8,21 +8,8 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.python_builtins import Builtins
 from tapefix.flow.libraries import operations as ops
-from tapefix.flow.values import (
-    NUMERIC,
-    UNKNOWN,
-    Api,
-    Bound,
-    Distribution,
-    Foreign,
-    Instance,
-    Kind,
-    Mapping,
-    Sequence,
-    Value,
-    join,
-    join_all,
-)
+from tapefix.flow.objects import Api, Bound, Distribution, Foreign, Instance, Mapping, Sequence
+from tapefix.flow.values import NUMERIC, UNKNOWN, Kind, Value, join, join_all
 
 
 class PythonLibraries(Builtins):

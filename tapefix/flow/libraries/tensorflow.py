@@ -10,27 +10,8 @@ from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.expressions import is_straight_through
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.python import PythonLibraries
-from tapefix.flow.values import (
-    ANY_TAPE,
-    NO_DEPS,
-    NO_LOST,
-    NONE,
-    UNKNOWN,
-    Api,
-    Bound,
-    Dataset,
-    Function,
-    Kind,
-    Lost,
-    Mapping,
-    Sequence,
-    Tape,
-    TensorArray,
-    Value,
-    Var,
-    WeightOf,
-    parts_of,
-)
+from tapefix.flow.objects import Api, Bound, Dataset, Function, Mapping, Sequence, TensorArray, WeightOf, parts_of
+from tapefix.flow.values import ANY_TAPE, NO_DEPS, NO_LOST, NONE, UNKNOWN, Kind, Lost, Tape, Value, Var
 
 INTEGER_TYPES = ("int", "uint", "bool", "string")
 

@@ -8,19 +8,15 @@ import functools
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries.tensorflow import TensorFlow
+from tapefix.flow.objects import Api, Bound, Function, Mapping, Sequence
 from tapefix.flow.values import (
     MISSING,
     NO_LOST,
     NONE,
     NUMERIC,
     UNKNOWN,
-    Api,
-    Bound,
-    Function,
     Kind,
     Lost,
-    Mapping,
-    Sequence,
     Value,
     is_numeral,
     join,

@@ -6,19 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from tapefix.flow.facts import How, Spot, Target
+from tapefix.flow.objects import Instance, Layer, WeightOf, Weights, parts_of
 from tapefix.flow.sources.teachers import Teachers, is_statistic
-from tapefix.flow.values import (
-    Instance,
-    Layer,
-    Lost,
-    Source,
-    Tape,
-    Value,
-    Var,
-    WeightOf,
-    Weights,
-    parts_of,
-)
+from tapefix.flow.values import Lost, Source, Tape, Value, Var
 
 ALL = frozenset({"variables", "weights"})
 

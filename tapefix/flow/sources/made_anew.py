@@ -6,16 +6,9 @@ import ast
 
 from tapefix.flow.facts import How, Target
 from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.objects import ClassObject, Instance, Layer
 from tapefix.flow.sources.lists import Lists
-from tapefix.flow.values import (
-    ClassObject,
-    Instance,
-    Layer,
-    Lost,
-    Source,
-    Tape,
-    Value,
-)
+from tapefix.flow.values import Lost, Source, Tape, Value
 
 
 class MadeAnew(Lists):

@@ -11,20 +11,8 @@ from tapefix.flow.facts import Cut, How, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.library import Library
-from tapefix.flow.values import (
-    CutSite,
-    Instance,
-    Layer,
-    Lost,
-    Mapping,
-    Sequence,
-    Source,
-    Tape,
-    Value,
-    Var,
-    flat,
-    parts_of,
-)
+from tapefix.flow.objects import Instance, Layer, Mapping, Sequence, flat, parts_of
+from tapefix.flow.values import CutSite, Lost, Source, Tape, Value, Var
 
 _WEIGHING = frozenset({"matmul", "einsum", "tensordot", "conv1d", "conv2d", "dense"})
 

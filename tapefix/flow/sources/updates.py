@@ -6,19 +6,11 @@ import ast
 
 from tapefix.flow.facts import How, Target
 from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.objects import WeightOf, Weights
 from tapefix.flow.sources.lists import ALL, is_call_of, leaves_of
 from tapefix.flow.sources.made_anew import MadeAnew
 from tapefix.flow.sources.teachers import is_statistic
-from tapefix.flow.values import (
-    Kind,
-    Lost,
-    Source,
-    Tape,
-    Value,
-    Var,
-    WeightOf,
-    Weights,
-)
+from tapefix.flow.values import Kind, Lost, Source, Tape, Value, Var
 
 
 class Updates(MadeAnew):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tapefix.codemod import Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Model
-from tapefix.flow.values import Api
+from tapefix.flow.objects import Api
 from tapefix.rewrite import build
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet

@@ -7,7 +7,7 @@ import ast
 from tapefix.codemod import Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Model
-from tapefix.flow.values import Dataset, Instance
+from tapefix.flow.objects import Dataset, Instance
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.leaving.writing import finished
 

@@ -7,7 +7,7 @@ import ast
 from tapefix.codemod import Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, Model
-from tapefix.flow.values import Bound, Function
+from tapefix.flow.objects import Bound, Function
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.imports import with_local_names

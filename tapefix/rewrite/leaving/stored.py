@@ -6,7 +6,8 @@ import ast
 
 from tapefix.codemod import Refusal
 from tapefix.flow import Cut, Model
-from tapefix.flow.values import ANY_TAPE, flat
+from tapefix.flow.objects import flat
+from tapefix.flow.values import ANY_TAPE
 from tapefix.rewrite.tape_block import block_of
 
 

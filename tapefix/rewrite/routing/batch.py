@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from tapefix.documents.document import Document
 from tapefix.flow import Model
-from tapefix.flow.values import Instance, Kind, Layer
+from tapefix.flow.objects import Instance, Layer
+from tapefix.flow.values import Kind
 from tapefix.rewrite import names
 from tapefix.rewrite.accumulators.syntax import dotted
 from tapefix.rewrite.routing.gates import complement

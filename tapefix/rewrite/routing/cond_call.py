@@ -6,7 +6,7 @@ import ast
 
 from tapefix.codemod import Fix, Refusal
 from tapefix.flow import Cut, Model
-from tapefix.flow.values import Function
+from tapefix.flow.objects import Function
 from tapefix.rewrite.routing.gates import Gates, refuse_other_types
 from tapefix.rewrite.routing.numbers import Soften
 from tapefix.rewrite.routing.repair import attempt, message

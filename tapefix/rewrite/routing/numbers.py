@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from tapefix.flow.libraries.operations import HOW_OF, INDEX_OF, SAMPLED
-from tapefix.flow.values import Layer
+from tapefix.flow.objects import Layer
 from tapefix.rewrite.routing.conditions import Conditions
 from tapefix.rewrite.routing.pixels import slopes
 from tapefix.rewrite.routing.site import Exact, Site, Unclear, joined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from tapefix.flow.values import Instance, Layer
+from tapefix.flow.objects import Instance, Layer
 from tapefix.rewrite.accumulators.syntax import dotted
 from tapefix.rewrite.routing.site import Site
 

@@ -8,7 +8,8 @@ import re
 
 from tapefix.documents.document import Document
 from tapefix.flow import Model
-from tapefix.flow.values import Api, Function, Kind, Layer, Var
+from tapefix.flow.objects import Api, Function, Layer
+from tapefix.flow.values import Kind, Var
 from tapefix.rewrite import build, imports, names
 from tapefix.rewrite.accumulators.facts import SyntaxFacts
 from tapefix.rewrite.accumulators.syntax import Syntax, dotted, syntax_of
