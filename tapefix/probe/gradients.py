@@ -6,11 +6,12 @@ measure its first runs; a call whose graph never runs is told at the end, withou
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
 from types import FrameType
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import naming, tensors
 from .events import Events
@@ -76,6 +77,7 @@ class Recorder:
         self._running: List[Call] = []  # in graphs that may run again
         self._unread, self._pace = 0, 1
         self.listeners: List[Callable[[Any, Any, Sequence[Any], Call], None]] = []
+        self.aside: Callable[[], ContextManager[None]] = contextlib.nullcontext  # keeps a trace from seeing us measure
         self._inside = 0
         self._unapplied = 0  # gradient calls whose result no optimizer has been given yet
         self._last: Dict[Place, _Told] = {}
@@ -159,7 +161,8 @@ class Recorder:
                 self.empty(place)
             if count <= self.steps:
                 call = self._call(place, kind, graph, flat_sources, flat_result, frame)
-                self._values(call, flatten(target), flat_result)
+                with self.aside():
+                    self._values(call, flatten(target), flat_result)
                 for listener in self.listeners:
                     listener(tape, target, flat_sources, call)
         except Exception as failure:  # the user's program must not suffer from being watched
@@ -240,7 +243,7 @@ class Recorder:
         for call in running:
             assert call.measured is not None
             try:
-                with self.tf.init_scope():
+                with self.aside(), self.tf.init_scope():
                     news = call.measured.news()
             except Exception as failure:
                 self.events.emit("note", message=f"values in the graph are lost: {failure!r}", file=call.place[0])

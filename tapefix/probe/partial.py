@@ -9,6 +9,7 @@ from .paths import Paths
 
 _JOINS = frozenset("Add AddV2 AddN BiasAdd Sum Mean Concat ConcatV2 Pack AccumulateNV2".split())
 _SIGNED = frozenset(["Sub"])
+_FACTORS = frozenset("Mul RealDiv Div DivNoNan".split())
 _APPLIES = frozenset("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv1D Conv2D Conv3D Einsum".split())
 _LINEAR = (
     _JOINS
@@ -127,9 +128,12 @@ def _is_term(paths: Paths, cut: Edge, living: Set[int]) -> bool:
     meetings = _meetings(paths, cut.dst, living)
     if not meetings:
         return True  # it is the target, or all of it
+    unscaled = _unscaled(paths, cut) if any(edge.event.op in _FACTORS for edge in meetings) else None
     upstream: Optional[Set[int]] = None
     for edge in meetings:
         op = edge.event.op
+        if unscaled is not None and edge.src not in unscaled:
+            continue  # a scale of what carries the gradient, used on other values as well
         if op in _JOINS or (op in _SIGNED and _linear_to_target(paths, edge.dst)):
             return True
         if op in _SIGNED and _is_own_mean(paths, cut, edge):
@@ -140,6 +144,16 @@ def _is_term(paths: Paths, cut: Edge, living: Set[int]) -> bool:
             if _other_weights(paths, edge, upstream):
                 return True
     return False
+
+
+def _unscaled(paths: Paths, cut: Edge) -> Set[int]:
+    """What comes of the cut value by sums and constant factors alone."""
+    return paths.downstream([cut.dst], lambda edge: edge.kind != OP or _keeps_its_size(paths, edge))
+
+
+def _keeps_its_size(paths: Paths, edge: Edge) -> bool:
+    divides = edge.event.op in ("RealDiv", "Div", "DivNoNan") and _inputs(paths, edge)[-1].src == edge.src
+    return edge.event.op in _LINEAR and not divides
 
 
 def _is_own_mean(paths: Paths, cut: Edge, edge: Edge) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
-from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from . import graph as g
 from .codes import branch_names
@@ -23,10 +24,12 @@ _PENDING = 64  # variables touched since the last operation
 class Context:
     """A call from a user's frame into a library that is still running."""
 
-    __slots__ = ("frame", "mark", "name", "sources")
+    __slots__ = ("frame", "name", "passed_by", "since", "sources")
 
-    def __init__(self, frame: int, name: str, sources: List[int], mark: int) -> None:
-        self.frame, self.name, self.sources, self.mark = frame, name, sources, mark
+    def __init__(self, frame: int, name: str, sources: List[int], since: int) -> None:
+        self.frame, self.name, self.sources = frame, name, sources
+        self.since = since  # how many values had left TensorFlow when the call began
+        self.passed_by: Set[int] = set()  # values that left since then, and are none of the call's business
 
 
 class Trace:
@@ -75,6 +78,15 @@ class Trace:
         """A value went from `src` to `dst`."""
         self.graph.edges.append(g.Edge(src, dst, kind, event, carries))
         self._known.add(dst)
+
+    @contextlib.contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What happens inside is the probe's own doing."""
+        before, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = before
 
     def knows(self, tensor: Any) -> bool:
         """True if it is known where the tensor came from."""
@@ -172,15 +184,10 @@ class Trace:
         known = self._carries.get(key)
         if known is None:
             known = smooth
-            self.busy = True
-            try:
+            with self.unseen(), contextlib.suppress(Exception):  # none registered: TensorFlow tells that when asked
                 found = self.gradient_of(op, attrs, inputs, outputs)
                 if found is not None:
                     known = frozenset(k for k, x in enumerate(found) if x is not None) & smooth
-            except Exception:  # no gradient registered, which TensorFlow tells itself when asked
-                pass
-            finally:
-                self.busy = False
             self._carries[key] = known
         return known
 
@@ -197,11 +204,8 @@ class Trace:
         alike = {h: dtype for h, shape, dtype in pending if shape == tensor.shape and dtype == tensor.dtype}
         if not alike:
             return None
-        self.busy = True
-        try:
+        with self.unseen():
             return next((h for h, dtype in alike.items() if self.same_value(h, dtype, tensor)), None)
-        finally:
-            self.busy = False
 
     # ------------------------------------------------------------------ values that leave and come back
     def touched(self, handle: Any, shape: Any, dtype: Any) -> None:
@@ -251,8 +255,15 @@ class Trace:
         for context in reversed(self.contexts):
             if context.frame != id(frame):
                 break
-            found += context.sources + self.exports[context.mark :]
+            found += self.sources_of(context)
         return found
+
+    def sources_of(self, context: Context) -> List[int]:
+        """What a running call was given, and what has left TensorFlow meanwhile."""
+        left = self.exports[context.since :]
+        if context.passed_by:
+            left = [node for node in left if node not in context.passed_by]
+        return context.sources + left
 
     # ------------------------------------------------------------------ tapes
     def tape_number(self, tape: Any) -> int:

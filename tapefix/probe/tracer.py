@@ -42,6 +42,7 @@ class Tracer:
         self.values = Values(self.trace, hooks.eager_class(tf), np.ndarray)
         instrument.use(self.values)
         recorder.listeners.append(self.explain)
+        recorder.aside = self.trace.unseen
         return works
 
     # ------------------------------------------------------------------ one gradient call
@@ -49,16 +50,11 @@ class Tracer:
         """Emits the causes for what is missing in one gradient call."""
         if tape is None or not self.tf.executing_eagerly() or not sources:
             return
-        trace = self.trace
-        trace.busy = True
-        try:
+        with self.trace.unseen():
             question = self._question(tape, target, sources, call)
-            reasons = explain(trace.graph, question)
-            for reason in reasons:
+            for reason in explain(self.trace.graph, question):
                 self._tell(reason, call)
-            trace.forget()
-        finally:
-            trace.busy = False
+            self.trace.forget()
 
     def _question(self, tape: Any, target: Any, sources: Sequence[Any], call: Call) -> g.Question:
         trace = self.trace

@@ -70,7 +70,7 @@ class Values:
             while isinstance(base, self.array):
                 self._mark(base, sources)
                 base = base.base
-        elif id(thing) in known or isinstance(thing, _ATOMS) or (type(thing) is int and -6 < thing < 257):
+        elif id(thing) in known or isinstance(thing, _ATOMS) or _everywhere(thing):
             return
         elif isinstance(thing, _CONTAINERS):
             if depth:
@@ -150,11 +150,20 @@ class Values:
         return result
 
     def _drawn(self, things: Iterable[Any], context: int) -> Iterator[Any]:
-        """An iterator whose tagged items count among what the running call (`context`) was given."""
+        """An iterator whose tagged items count among what the running call (`context`) was given.
+
+        What a generator of the user's takes out of TensorFlow on the way to an item is in the item, or in nothing.
+        """
+        own = isinstance(things, types.GeneratorType) and self.trace.code.owns(things.gi_code.co_filename)
+        left = len(self.trace.exports)
         for item in things:
             if len(self.trace.contexts) > context:
-                self.trace.contexts[context].sources += self.tags([item])
+                running = self.trace.contexts[context]
+                running.sources += self.tags([item])
+                if own and not _everywhere(item):
+                    running.passed_by.update(self.trace.exports[left:])
             yield item
+            left = len(self.trace.exports)
 
     def _inlined(self, args: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
         """The function given to py_function, watched: its body is part of the way from inputs to outputs."""
@@ -173,14 +182,14 @@ class Values:
         self, given: Sequence[Any], name: str, do: Callable[[], Any], frame: Optional[types.FrameType] = None
     ) -> Tuple[Any, List[int]]:
         trace = self.trace
-        mark = len(trace.exports)
-        context = Context(id(frame or trace.code.innermost(sys._getframe(2))), name, self.tags(given), mark)
+        at = id(frame or trace.code.innermost(sys._getframe(2)))
+        context = Context(at, name, self.tags(given), len(trace.exports))
         trace.contexts.append(context)
         try:
             result = do()
         finally:
             trace.contexts.pop()
-        return result, context.sources + trace.exports[mark:]
+        return result, trace.sources_of(context)
 
     def op(self, function: Callable[[Any, Any], Any], left: Any, right: Any, name: str = "") -> Any:
         """A binary operator."""
@@ -304,6 +313,11 @@ class Values:
 
 _VERSION = re.compile(r"(_for_tf)?_v2$")
 _PLAIN = frozenset([int, float, str, bool, complex, type(None)])
+
+
+def _everywhere(thing: Any) -> bool:
+    """Python has this object once, so that its identity tells nothing."""
+    return thing is None or isinstance(thing, bool) or (type(thing) is int and -6 < thing < 257)
 
 
 def _smooth(thing: Any) -> bool:
