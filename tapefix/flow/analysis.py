@@ -45,6 +45,7 @@ class Analysis(Entries):
         self.gradients = {}
         self.teachers = {}
         self.trained = {}
+        self.terms = []
         self.misused_spots: dict[ast.AST, Spot] = {}
 
     def misuse(self, node: ast.AST, name: str) -> None:
@@ -126,6 +127,7 @@ class Analysis(Entries):
         try:
             self.run_module(state)
             self.roots(state)
+            self.tell_terms()
         except BudgetSpent:
             return False
         except RecursionError:

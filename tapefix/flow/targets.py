@@ -31,6 +31,8 @@ CERTAIN = frozenset(
     }
 )
 MOST_WEAK = 3
+#: targets that others may be added to before a gradient is taken
+TERMS = frozenset({"add_loss", "loss", "call"})
 _TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
 
 
@@ -62,6 +64,7 @@ def keeps_state(lost: Lost) -> bool:
 
 class Targets(TapeUse, Updates):
     shows_none: dict[ast.AST, bool]
+    terms: list[tuple[Lost, ast.AST | None, Target]]
 
     # ---- sources
 
@@ -153,6 +156,8 @@ class Targets(TapeUse, Updates):
             sources |= self.reach(owner, trained=True)
         tape = self.tapes[-1] if self.tapes else None
         if tape is None:
+            # a functional model is put together: the tape of its later calls records it
+            self.trained.update(((d.source, None), None) for d in self.whole(value).live if ANY_TAPE in d.tapes)
             return
         self.judge(value, sources, bool(owners), tape, Target(self.spot(node), what), assumed=True)
 
@@ -210,6 +215,33 @@ class Targets(TapeUse, Updates):
             if x.site.how is How.STOPPED and x.source in alive & sources and self.trains(self.reach(x.source))
         }
         weak = self.without_teachers(weak, alive, sources, tape, seen, heads)
+        if seen.what in TERMS and tape is not None:
+            # only the sum of the terms says whether a source has another way
+            later = [lost for lost in weak if lost.site.how not in CERTAIN]
+            self.terms += [(lost, tape.node, seen) for lost in later]
+            told |= {lost.source for lost in later}
+            weak = [lost for lost in weak if lost.site.how in CERTAIN]
+        told |= self.tell_weak(weak, seen)
+        if tape is not None:
+            self.made_anew(whole, sources, tape, seen)
+        if wanted is not None and exact and tape is not None:
+            self.outside(whole, wanted, alive, told, tape, seen)
+            known = alive | told | {d.source for d in whole.live} | {x.source for x in whole.lost}
+            if seen.what != "call" and not whole.kind & Kind.UNKNOWN:
+                self.unread_outputs(wanted, known, tape, seen)
+
+    def tell_terms(self) -> None:
+        """What a term of a loss lost, and no other term of the same run trains."""
+        terms: dict[int, tuple[Target, list[Lost]]] = {}
+        for lost, run, seen in self.terms:
+            if (lost.source, run) not in self.trained and (lost.source, None) not in self.trained:
+                terms.setdefault(id(seen), (seen, []))[1].append(lost)
+        for seen, weak in terms.values():
+            self.tell_weak(weak, seen)
+
+    def tell_weak(self, weak: list[Lost], seen: Target) -> set[Source]:
+        """Tells what has no other way to the target; gives the sources that were told."""
+        told: set[Source] = set()
         by_source: dict[Source, list[Lost]] = {}
         for lost in weak:
             by_source.setdefault(lost.source, []).append(lost)
@@ -227,13 +259,7 @@ class Targets(TapeUse, Updates):
             )[:MOST_WEAK]:
                 self.report(lost, seen, partial=False)
                 told.add(lost.source)
-        if tape is not None:
-            self.made_anew(whole, sources, tape, seen)
-        if wanted is not None and exact and tape is not None:
-            self.outside(whole, wanted, alive, told, tape, seen)
-            known = alive | told | {d.source for d in whole.live} | {x.source for x in whole.lost}
-            if seen.what != "call" and not whole.kind & Kind.UNKNOWN:
-                self.unread_outputs(wanted, known, tape, seen)
+        return told
 
     def unread_outputs(self, wanted: set[Source], known: set[Source], tape: Tape, seen: Target) -> None:
         """Layers that ran under the tape, and whose every output was dropped on the way."""

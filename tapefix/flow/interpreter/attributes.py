@@ -96,10 +96,8 @@ class Attributes(Containers):
         if name in WEIGHT_ATTRIBUTES and name not in instance.attrs:
             return Value(Kind.CONTAINER, ref=Weights(instance, name, node, self.is_unbuilt(instance)), node=node)
         if name == "losses":
-            return Value(
-                Kind.CONTAINER,
-                ref=Sequence("list", None, join_all(instance.losses) if instance.losses else Value(Kind.TENSOR)),
-            )
+            added = self.added_losses(instance)
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all(added or [Value(Kind.TENSOR)])))
         if name in ("optimizer", "compiled_metrics", "metrics", "name", "dtype", "layers"):
             if name == "layers":
                 return Value(
@@ -153,7 +151,7 @@ class Attributes(Containers):
             return template if not name.endswith("s") else Value(Kind.CONTAINER, ref=Sequence("list", None, template))
         if name == "losses":
             # a regulariser keeps a gradient alive where the part that matters is cut: it is no way to the weights
-            added = [v for part in self.reach(layer) if isinstance(part, Instance) for v in part.losses]
+            added = self.added_losses(layer)
             term = Value(Kind.TENSOR, self.read_source(layer, node) if added else NO_DEPS)
             return Value(Kind.CONTAINER, ref=Sequence("list", None, join_all([term, *added])))
         if name in ("kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"):
@@ -176,6 +174,10 @@ class Attributes(Containers):
             child = self.opaque_child(layer, name, node)
             return Value(Kind.UNKNOWN, ref=child, node=node)
         return Value(Kind.OBJECT, ref=Method(owner, name, node), node=node)
+
+    def added_losses(self, owner: Layer | Instance) -> list[Value]:
+        """What the parts of a model have given to add_loss."""
+        return [value for part in self.reach(owner) if isinstance(part, Instance) for value in part.losses]
 
     def opaque_child(self, parent: Layer, name: str, node: ast.AST) -> Layer:
         for value in parent.children:

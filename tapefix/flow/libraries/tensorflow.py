@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tapefix.flow.facts import Buffer, How, Role
 from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.interpreter.core import CHOOSING
 from tapefix.flow.interpreter.expressions import is_straight_through
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.python import PythonLibraries
@@ -150,7 +151,7 @@ class TensorFlow(PythonLibraries):
             "maximum",
             "minimum",
         )
-        weighs = tail in ("matmul", "einsum", "tensordot") and any(isinstance(v.ref, Var) for v in values)
+        weighs = tail in ("matmul", "einsum", "tensordot") and self.weighs(values)
         result = self.carry(
             node,
             values,
@@ -173,6 +174,11 @@ class TensorFlow(PythonLibraries):
         ):
             result.dtype = values[0].dtype if values else ""
         return result
+
+    def weighs(self, values: list[Value]) -> bool:
+        """Trained weights take what was detached as their input; not so where it says which of their rows to take."""
+        tables = [v.ref for v in values if isinstance(v.ref, Var)]
+        return bool(tables) and not any(x.source in tables and x.site.how in CHOOSING for x in self.lost_of(*values))
 
     def labelled(self, values: list[Value], node: ast.AST) -> Value:
         """A loss of labels and predictions: what is detached beside what carries was detached on purpose."""
