@@ -39,6 +39,8 @@ class NumpyEscape(Codemod):
         return escapes.kept(model, cut)
 
     def mend(self, model: Model, misuse: Misuse) -> Finding | None:
+        if misuse.name == "index":
+            return self.mended(model, misuse, escapes.indexed(model, misuse))
         if misuse.name != "item":
             return None
         return self.mended(model, misuse, escapes.masked(model.document_of(misuse.spot), misuse.spot.node))

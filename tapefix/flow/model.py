@@ -14,6 +14,7 @@ from tapefix.flow.values import Kind, Value
 
 _WANTS_NUMBERS = {
     "item": "a tensor's elements cannot be assigned",
+    "index": "a tensor is not indexed by an array; tf.gather and tf.gather_nd take one",
     "round": "round() takes no tensor",
     "json": "a tensor cannot be written as JSON",
 }

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tapefix.flow.facts import How
+from tapefix.flow.indexing import fails_on_a_tensor
 from tapefix.flow.interpreter.expressions import Expressions
 from tapefix.flow.objects import (
     Api,
@@ -25,6 +26,8 @@ from tapefix.flow.objects import (
 )
 from tapefix.flow.scope import Scope
 from tapefix.flow.values import MISSING, NUMERIC, UNKNOWN, Kind, Lost, Tape, Value, Var, join, join_all
+
+_TENSORS = Kind.TENSOR | Kind.VARIABLE
 
 
 class Containers(Expressions):
@@ -172,7 +175,11 @@ class Containers(Expressions):
         return self.eval(node)
 
     def eval_Subscript(self, node: ast.Subscript) -> Value:
-        return self.item(self.eval(node.value), self.eval_index(node.slice), node)
+        owner, index = self.eval(node.value), self.eval_index(node.slice)
+        if owner.kind & _TENSORS and not owner.kind & ~(_TENSORS | Kind.ARRAY) and index.kind != Kind.NUMBER:
+            if isinstance(node.ctx, ast.Load) and fails_on_a_tensor(node.slice, self.seen.get):
+                self.misuse(node, "index")
+        return self.item(owner, index, node)
 
     def item(self, owner: Value, index: Value, node: ast.AST) -> Value:
         if (

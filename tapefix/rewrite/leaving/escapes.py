@@ -8,15 +8,13 @@ from collections.abc import Iterator
 
 from tapefix.codemod import Fix, Refusal
 from tapefix.documents.document import Document
-from tapefix.flow import Cut, Model
+from tapefix.flow import Cut, Misuse, Model
+from tapefix.flow.indexing import is_array_index, is_mask, name_called, pairs_with_its_length, parts_of_index
 from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.imports import with_local_names
 from tapefix.rewrite.leaving.writing import finished, put
-
-#: draws and positions of one number where they are called with nothing more than the values
-_ONE_NUMBER = frozenset({"choice", "randint", "argmax", "argmin", "integers", "int", "len", "random"})
 
 
 def kept(model: Model, cut: Cut) -> Fix | Refusal:
@@ -45,6 +43,19 @@ def kept(model: Model, cut: Cut) -> Fix | Refusal:
                 if problem:
                     return Refusal(problem)
         return finished(edits, f"keep `{document.source(value)}` in TensorFlow")
+    except EditConflict as conflict:
+        return Refusal(str(conflict))
+
+
+def indexed(model: Model, misuse: Misuse) -> Fix | Refusal:
+    """An index of arrays into what became a tensor."""
+    node = misuse.spot.node
+    if not isinstance(node, ast.Subscript):
+        return Refusal(misuse.message)
+    edits = EditSet(model.document_of(misuse.spot))
+    try:
+        problem = _gather(model, edits, node)
+        return Refusal(problem) if problem else finished(edits, "take the elements with TensorFlow")
     except EditConflict as conflict:
         return Refusal(str(conflict))
 
@@ -113,12 +124,12 @@ def _indexed(syntax: Syntax, call: ast.expr) -> Iterator[ast.Subscript]:
 
 def _gather(model: Model, edits: EditSet, node: ast.Subscript) -> str:
     """An index that is an array said by tf.gather; why it can't be, if so. What TensorFlow indexes alike stays."""
-    parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-    arrays = [k for k, part in enumerate(parts) if _is_array(model, part)]
+    parts = parts_of_index(node.slice)
+    arrays = [k for k, part in enumerate(parts) if is_array_index(part, model.value_of)]
     if not arrays:
         return ""
     if len(parts) == 1:
-        if model.value_of(parts[0]) is not None and _is_mask(model, parts[0]):
+        if is_mask(parts[0], model.value_of):
             return ""  # TensorFlow takes a mask as it is
         put(edits, node, "tf.gather({value}, {index})", value=node.value, index=parts[0])
         return ""
@@ -128,7 +139,9 @@ def _gather(model: Model, edits: EditSet, node: ast.Subscript) -> str:
     if len(arrays) == 1 and sum(whole) == len(parts) - 1:
         put(edits, node, f"tf.gather({{value}}, {{index}}, axis={arrays[0]})", value=node.value, index=parts[arrays[0]])
         return ""
-    if len(arrays) == len(parts):
+    if any(_spreads(part) or is_mask(part, model.value_of) for part in parts):
+        return "the indices are spread over each other as NumPy does; write the index with tf.gather_nd"
+    if len(arrays) == len(parts) or pairs_with_its_length(parts):
         given = {f"index{k}": part for k, part in enumerate(parts)}
         listed = ", ".join(f"{{{name}}}" for name in given)
         put(edits, node, f"tf.gather_nd({{value}}, tf.stack([{listed}], axis=-1))", value=node.value, **given)
@@ -136,30 +149,14 @@ def _gather(model: Model, edits: EditSet, node: ast.Subscript) -> str:
     return "the array is indexed by arrays and numbers at once; write the index with tf.gather_nd"
 
 
-def _is_array(model: Model, part: ast.expr) -> bool:
-    """Whether an index is an array or a list of positions, not one position or a slice."""
-    if isinstance(part, (ast.Slice, ast.Constant, ast.UnaryOp)) or _is_ellipsis(part):
-        return False
-    if isinstance(part, (ast.List, ast.ListComp)):
-        return True
-    if isinstance(part, ast.Call):
-        name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
-        if name in _ONE_NUMBER and len(part.args) <= 1 and not part.keywords:
-            return False
-    value = model.value_of(part)
-    if value is None or not value.kind & Kind.ARRAY or value.kind & ~(Kind.ARRAY | Kind.CONTAINER):
-        return False
-    made = value.node
-    if isinstance(made, ast.Call) and made is not part:
-        name = made.func.attr if isinstance(made.func, ast.Attribute) else getattr(made.func, "id", "")
-        sized = any(k.arg in ("size", "axis") for k in made.keywords)
-        return name not in _ONE_NUMBER or sized
-    return made is not None
-
-
-def _is_mask(model: Model, part: ast.expr) -> bool:
-    value = model.value_of(part)
-    return value is not None and value.dtype == "bool"
+def _spreads(part: ast.expr) -> bool:
+    """`rows[:, None]`, `np.ix_(…)`: an index of more axes than one."""
+    if isinstance(part, ast.Subscript):
+        return any(
+            (isinstance(p, ast.Constant) and p.value is None) or getattr(p, "attr", "") == "newaxis"
+            for p in parts_of_index(part.slice)
+        )
+    return any(isinstance(n, ast.Call) and name_called(n) in ("ix_", "reshape") for n in ast.walk(part))
 
 
 def _is_whole(part: ast.expr) -> bool:
