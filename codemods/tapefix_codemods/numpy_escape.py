@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from tapefix.codemod import Codemod, Finding, Fix, Refusal
 from tapefix.flow import Cut, How, Misuse, Model
-from tapefix.rewrite.leaving import before_the_tape, escapes
+from tapefix.rewrite.leaving import before_the_tape, escapes, masked
 
 
 class NumpyEscape(Codemod):
@@ -43,4 +43,4 @@ class NumpyEscape(Codemod):
             return self.mended(model, misuse, escapes.indexed(model, misuse))
         if misuse.name != "item":
             return None
-        return self.mended(model, misuse, escapes.masked(model.document_of(misuse.spot), misuse.spot.node))
+        return self.mended(model, misuse, masked(model, model.document_of(misuse.spot), misuse.spot.node))

@@ -53,6 +53,11 @@ class NumpyFunction(Codemod):
             return self.mended(model, misuse, outcome)
         if not isinstance(node, ast.Attribute):
             return None
+        if misuse.name == "dtype":
+            template = (
+                "{dtype}.as_numpy_dtype" if model.is_tensor(node.value) else "tf.as_dtype({dtype}).as_numpy_dtype"
+            )
+            return self.mended(model, misuse, replaced(document, node, template, "say the type to NumPy", dtype=node))
         call = next((c for c in ast.walk(document.tree) if isinstance(c, ast.Call) and c.func is node), None)
         if call is None:
             outcome = attribute_in_tensorflow(document, node)

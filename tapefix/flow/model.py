@@ -35,6 +35,8 @@ class Misuse:
             return "tf.constant takes no list of tensors"
         if self.name == "retyped":
             return "a tensor keeps its type; tf.cast gives it another"
+        if self.name == "dtype":
+            return "NumPy does not know a tensor's type"
         if self.name in _WANTS_NUMBERS:
             return _WANTS_NUMBERS[self.name]
         return f"a tensor has no `.{self.name}`"

@@ -189,6 +189,7 @@ class ValueMethods(NumPy):
         if name in ops.NUMPY_VIEWS:
             return self.view(receiver, name, node)
         if name in ("astype", "copy"):
+            self.typed_by_tensor(given)
             made = Array(Buffer("numpy", self.spot(node)), array.lost)
             dtype = dtype_of(given.get(0, "dtype")) if name == "astype" else receiver.dtype
             return Value(Kind.ARRAY, lost=array.lost, ref=made, dtype=dtype, node=node)
@@ -258,8 +259,10 @@ class ValueMethods(NumPy):
         if not whole.tainted and kind & Kind.UNKNOWN:
             return self.call_unknown(receiver, given, node)
         integral = name in ("argmax", "argmin", "argsort", "round", "nonzero", "any", "all", "astype_int")
-        if name == "astype" and dtype_of(given.args[0] if given.args else None) in ("int", "bool"):
-            integral = True
+        if name == "astype":
+            integral = integral or dtype_of(given.args[0] if given.args else None) in ("int", "bool")
+            if kind == Kind.ARRAY:
+                self.typed_by_tensor(given)
         values = [receiver, *given.all]
         if integral and kind & Kind.TENSOR:
             return Value(kind, lost=self.cut(How.INDEX_OF, node, values, f".{name}()"), dtype="int", node=node)

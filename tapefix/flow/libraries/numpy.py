@@ -17,6 +17,7 @@ class NumPy(TensorFlowControl):
     """Calls of NumPy."""
 
     def call_numpy(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
+        self.typed_by_tensor(given)
         if tail in ops.NUMPY_BUFFERS:
             return self.numpy_buffer(tail, given, node)
         if tail in ops.NUMPY_SHAPE_ONLY:
@@ -63,6 +64,15 @@ class NumPy(TensorFlowControl):
             if tail not in ("where",) or len(given.args) == 1:
                 return Value(Kind.CONTAINER, ref=Sequence("list", None, result))
         return result
+
+    def typed_by_tensor(self, given: Arguments) -> None:
+        """`np.eye(n, dtype=t.dtype)`: NumPy does not know the types of TensorFlow."""
+        for value in given.all:
+            asked = value.node
+            if isinstance(asked, ast.Attribute) and asked.attr == "dtype" and value.kind == Kind.SHAPE:
+                owner = self.seen.get(asked.value)
+                if owner is not None and owner.kind in (Kind.TENSOR, Kind.TENSOR | Kind.ARRAY):
+                    self.misuse(asked, "dtype")
 
     def view(self, value: Value, tail: str, node: ast.AST) -> Value:
         """The same numbers in another shape: what is written into it is written into the array."""

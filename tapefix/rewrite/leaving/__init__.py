@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tapefix.rewrite.leaving.masked import masked
 from tapefix.rewrite.leaving.models import called
 from tapefix.rewrite.leaving.numbers import scalar
 from tapefix.rewrite.leaving.numpy_calls import (
@@ -19,6 +20,7 @@ __all__ = [
     "before_the_tape",
     "called",
     "finished",
+    "masked",
     "put",
     "replaced",
     "said_in_tensorflow",

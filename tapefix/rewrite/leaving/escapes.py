@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from tapefix.codemod import Fix, Refusal
-from tapefix.documents.document import Document
 from tapefix.flow import Cut, Misuse, Model
 from tapefix.flow.indexing import is_array_index, is_mask, name_called, pairs_with_its_length, parts_of_index
 from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
-from tapefix.rewrite.imports import with_local_names
 from tapefix.rewrite.leaving.writing import finished, put
 
 
@@ -56,41 +53,6 @@ def indexed(model: Model, misuse: Misuse) -> Fix | Refusal:
     try:
         problem = _gather(model, edits, node)
         return Refusal(problem) if problem else finished(edits, "take the elements with TensorFlow")
-    except EditConflict as conflict:
-        return Refusal(str(conflict))
-
-
-def masked(document: Document, target: ast.AST) -> Fix | Refusal:
-    """`a[a < 0] = value` on what became a tensor, as a choice for each element."""
-    refusal = Refusal("a tensor's elements cannot be assigned; build the value from its parts")
-    statement = syntax_of(document).parent(target)
-    if not (isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)):
-        return refusal
-    name, mask = target.value, target.slice
-    own = isinstance(mask, ast.Compare) and any(isinstance(n, ast.Name) and n.id == name.id for n in ast.walk(mask))
-    if not own or any(isinstance(n, (ast.Call, ast.Subscript)) for n in ast.walk(mask)):
-        return refusal  # the mask may have another shape
-    edits = EditSet(document)
-    parts: dict[str, str | ast.AST] = {"a": name.id, "mask": mask}
-    if (
-        isinstance(statement, ast.Assign)
-        and statement.targets == [target]
-        and isinstance(statement.value, ast.Constant)
-    ):
-        template = "{a} = tf.where({mask}, tf.cast({value}, {a}.dtype), {a})"
-        parts["value"] = statement.value
-    elif isinstance(statement, ast.AugAssign) and isinstance(statement.value, ast.Constant):
-        sign = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.Div: "/"}.get(type(statement.op))
-        if sign is None:
-            return refusal
-        template = f"{{a}} = tf.where({{mask}}, {{a}} {sign} {{value}}, {{a}})"
-        parts["value"] = statement.value
-    else:
-        return refusal
-    try:
-        text = with_local_names(edits, template.replace("{", "part_").replace("}", "_"), statement, statement=True)
-        edits.rewrite_statement(statement, re.sub(r"part_(a|mask|value)_", r"{\1}", text), **parts)
-        return finished(edits, "choose for each element")
     except EditConflict as conflict:
         return Refusal(str(conflict))
 
