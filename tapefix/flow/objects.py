@@ -75,6 +75,7 @@ class Function:
     runs: int = 0
     last: Value | None = None  # what its last run gave
     wraps: Function | None = None  # what a decorator of the program made it of
+    kept: dict[tuple[Any, ...], Value] | None = None  # functools.cache: what it gave, by what it was given
 
 
 def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module) -> Iterator[ast.AST]:
@@ -191,6 +192,7 @@ class Weights:
     which: str
     node: ast.AST | None = None  # where they are listed
     early: bool = False  # listed before there were any
+    chosen: frozenset[str] = frozenset()  # the tests and indices that chose the owner, as they are written
 
 
 @dataclass(eq=False)
@@ -201,6 +203,7 @@ class WeightOf(Source):
     which: str = "trainable_variables"
     node: ast.AST | None = None
     early: bool = False
+    chosen: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ from tapefix.flow.facts import Cut, How, Origin, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.core import head_of
 from tapefix.flow.objects import Bound, Function, Instance, Layer, Mapping, Sequence, WeightOf, Weights, parts_of
+from tapefix.flow.sources.lists import leaves_of
 from tapefix.flow.sources.updates import Updates
 from tapefix.flow.tape_use import TapeUse
 from tapefix.flow.values import ANY_TAPE, NONE, UNKNOWN, CutSite, Dep, Kind, Left, Lost, Source, Tape, Value, Var
@@ -97,6 +98,13 @@ class Targets(TapeUse, Updates):
                     exact = False
         return sources, exact
 
+    @staticmethod
+    def choices_of(sources: Value | None) -> frozenset[str]:
+        """The tests and indices that chose what the gradient is asked for: what they leave out is not wanted."""
+        leaves = leaves_of(sources) if sources is not None else ()
+        lists = [leaf.ref for leaf in leaves if isinstance(leaf.ref, (Weights, WeightOf))]
+        return frozenset[str]().union(*(one.chosen for one in lists))
+
     def watched_anywhere(self, value: Value) -> Source | None:
         for tape in self.tapes:
             if id(value) in tape.watched:
@@ -113,7 +121,8 @@ class Targets(TapeUse, Updates):
             self.unwatched(tape, sources, target, node)
         self.check_sources(sources, target, tape, node)
         self.tape_asked(tape, sources, found, target, node)
-        self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"))
+        chosen = self.choices_of(sources)
+        self.judge(target, found, exact, tape, Target(self.spot(node), "gradient"), chosen=chosen)
         saved, self.leaving = self.leaving, How.DERIVED_OUTSIDE
         result = Value(Kind.TENSOR, self.live_of(target), self.lost_of(target), node=node)
         self.leaving = saved
@@ -159,10 +168,16 @@ class Targets(TapeUse, Updates):
             # a functional model is put together: the tape of its later calls records it
             self.trained.update(((d.source, None), None) for d in self.whole(value).live if ANY_TAPE in d.tapes)
             return
-        self.judge(value, sources, bool(owners), tape, Target(self.spot(node), what), assumed=True)
+        self.judge(value, sources, bool(owners), tape, Target(self.spot(node), what))
 
     def judge(
-        self, target: Value, sources: set[Source], exact: bool, tape: Tape | None, seen: Target, assumed: bool = False
+        self,
+        target: Value,
+        sources: set[Source],
+        exact: bool,
+        tape: Tape | None,
+        seen: Target,
+        chosen: frozenset[str] = frozenset(),
     ) -> None:
         whole = self.whole(target)
         if (not whole.lost and not whole.live) or self.expects_none(seen.spot.function):
@@ -191,6 +206,8 @@ class Targets(TapeUse, Updates):
                 written is not None and wanted is not None and written in wanted and getattr(written, "trainable", True)
             )
             if lost.choice:
+                if chosen and self.text(lost.site.spot.node) in chosen:
+                    continue
                 if recorded and not lost.weak and not self.is_alive(source, always):
                     strong.append(lost)
                 continue

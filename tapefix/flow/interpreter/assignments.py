@@ -170,7 +170,13 @@ class Assignments(Unread):
         if isinstance(owner, Var):
             return self.refresh(Value(Kind.VARIABLE, ref=owner), node)
         one = WeightOf(
-            owner.label, owner.spot, owner=owner, which=weights.which, node=weights.node, early=weights.early
+            owner.label,
+            owner.spot,
+            owner=owner,
+            which=weights.which,
+            node=weights.node,
+            early=weights.early,
+            chosen=weights.chosen,
         )
         return Value(Kind.VARIABLE, ref=one, node=node)
 

@@ -50,7 +50,13 @@ class Attributes(Containers):
 
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
         if owner.alts and owner.ref is None:
-            return join_all(self.attribute(alt, name, node) for alt in owner.alts)
+            value = join_all(self.attribute(alt, name, node) for alt in owner.alts)
+            # the weights of what was chosen are chosen with it
+            tests = frozenset(self.text(test) for chosen, test in self.choices if chosen is owner)
+            for ref in value.refs if tests else ():
+                if isinstance(ref, Weights):
+                    ref.chosen |= tests
+            return value
         ref = owner.ref
         handler = self.attributes[type(ref)]
         if handler is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import Any
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.attributes import Attributes
@@ -48,6 +49,11 @@ class Arguments:
 
 
 MOST_CALL_DEPTH = 14
+
+
+def told_apart(value: Value) -> Any:
+    """What a cache tells an argument by: equal constants are one, and so is all that is not known."""
+    return value.const if value.const is not MISSING else value.ref
 
 
 class Calls(Attributes):
@@ -114,7 +120,12 @@ class Calls(Attributes):
     ) -> Value:
         if function.is_generator:
             return Value(Kind.CONTAINER, ref=Generator(function, tuple(args), keywords), node=node)
-        return self.run_function(function, args, keywords, node)
+        if function.kept is None:
+            return self.run_function(function, args, keywords, node)
+        key = tuple(told_apart(value) for value in [*args, *keywords.values()])
+        if key not in function.kept:
+            function.kept[key] = self.run_function(function, args, keywords, node)
+        return function.kept[key]
 
     def next_of(self, generator: Generator, node: ast.AST) -> Value:
         """An element, for which the body runs under the tapes that are open now."""
@@ -265,6 +276,9 @@ class Calls(Attributes):
             return value
         if tail == "custom_gradient":
             function.kind = "custom_gradient"
+            return value
+        if name in ("functools.lru_cache", "functools.cache"):
+            function.kept = {}
             return value
         if name == "tensorflow.function" or tail in ("tf_function", "convert"):
             function.graph = True

@@ -8,7 +8,7 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.python_builtins import Builtins
 from tapefix.flow.libraries import operations as ops
-from tapefix.flow.objects import Api, Bound, Distribution, Foreign, Instance, Mapping, Sequence
+from tapefix.flow.objects import Api, Bound, Distribution, Foreign, Function, Instance, Mapping, Sequence, api_value
 from tapefix.flow.values import NUMERIC, UNKNOWN, Kind, Value, join, join_all
 
 
@@ -38,7 +38,12 @@ class PythonLibraries(Builtins):
     def call_python_library(self, name: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         if name == "functools.partial" and given.args:
             return Value(Kind.OBJECT, ref=Bound(given.args[0], tuple(given.args[1:]), given.keywords))
-        if name in ("functools.wraps", "functools.lru_cache", "contextlib.contextmanager", "functools.cache"):
+        if name in ("functools.lru_cache", "functools.cache"):
+            if given.args and isinstance(given.args[0].ref, Function):
+                given.args[0].ref.kept = {}
+                return given.args[0]
+            return api_value(name)
+        if name in ("functools.wraps", "contextlib.contextmanager"):
             return Value(Kind.OBJECT)
         if name == "functools.reduce" and len(given.args) >= 2:
             element = self.element(given.args[1], node)

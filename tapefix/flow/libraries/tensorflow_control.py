@@ -8,7 +8,7 @@ import functools
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries.tensorflow import TensorFlow
-from tapefix.flow.objects import Api, Bound, Function, Mapping, Sequence
+from tapefix.flow.objects import Api, Bound, Function, Mapping, Sequence, Weights
 from tapefix.flow.values import (
     MISSING,
     NO_LOST,
@@ -215,5 +215,44 @@ class TensorFlowControl(TensorFlow):
         if len(given.args) < 2:
             return UNKNOWN
         function, *structures = given.args
-        result = self.call(function, Arguments([self.element(s, node) if s.refs else s for s in structures], {}), node)
-        return Value(Kind.CONTAINER, ref=Sequence("list", None, result)) if structures[0].refs else result
+        return self.mapped(function, structures, node)
+
+    def mapped(self, function: Value, structures: list[Value], node: ast.AST) -> Value:
+        """A function of each leaf of the first structure, and of what stands there in the others."""
+        first = structures[0]
+        if first.ref is None and any(isinstance(ref, (Sequence, Mapping)) for ref in first.refs):
+            return join_all(self.mapped(function, [alt, *structures[1:]], node) for alt in first.alts)
+        if isinstance(first.ref, Sequence):
+            whole = first.ref
+            items = [
+                self.mapped(function, [item, *(part_at(s, i) for s in structures[1:])], node)
+                for i, item in enumerate(whole.items or [])
+            ]
+            rest = self.mapped_rest(function, whole.rest, structures, node)
+            return Value(Kind.CONTAINER, ref=Sequence(whole.type, None if whole.items is None else items, rest))
+        if isinstance(first.ref, Mapping):
+            entries = {
+                key: self.mapped(function, [item, *(part_at(s, key) for s in structures[1:])], node)
+                for key, item in first.ref.items.items()
+            }
+            rest = self.mapped_rest(function, first.ref.rest, structures, node)
+            return Value(Kind.CONTAINER, ref=Mapping(entries, rest))
+        if isinstance(first.ref, Weights):
+            elements = [self.element(s, node) if s.refs else s for s in structures]
+            return Value(Kind.CONTAINER, ref=Sequence("list", None, self.call(function, Arguments(elements, {}), node)))
+        return self.call(function, Arguments(structures, {}), node)
+
+    def mapped_rest(self, function: Value, rest: Value | None, others: list[Value], node: ast.AST) -> Value | None:
+        if rest is None:
+            return None
+        return self.mapped(function, [rest, *(part_at(s, MISSING) for s in others[1:])], node)
+
+
+def part_at(structure: Value, place: object) -> Value:
+    """The part of a structure at an index or key; any of them where that is not known."""
+    ref = structure.ref
+    if isinstance(ref, Mapping) and isinstance(place, (str, int)) and place in ref.items:
+        return ref.items[place]
+    if isinstance(ref, Sequence) and ref.items is not None and isinstance(place, int) and place < len(ref.items):
+        return ref.items[place]
+    return ref.element() if isinstance(ref, (Sequence, Mapping)) else structure

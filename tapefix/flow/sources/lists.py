@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from tapefix.flow.facts import How, Spot, Target
 from tapefix.flow.objects import Instance, Layer, WeightOf, Weights, parts_of
@@ -94,19 +95,25 @@ class Lists(Teachers):
         if tape is None or tape.unsure or not whole.live or not all(self.is_known(source) for source in touched):
             return
         held = touched.union(*(self.reach(source) for source in touched))
-        for leaf in leaves_of(sources):
-            listed = leaf.ref
-            if not isinstance(listed, (Weights, WeightOf)) or listed.node is None or not self.is_known(listed.owner):
+        for part in parts_of(sources):
+            # of several that it may be, one that is right is enough
+            lists: list[Any] = [leaf.ref for leaf in part.alts or (part,)]
+            if not all(self.is_apart(one, held, tape) for one in lists):
                 continue
-            parts = self.reach(listed.owner)
-            if any(self.places_of(part, tape) for part in parts):
-                continue  # it ran for nothing: that is told where its output is dropped
-            if parts & held or not any(isinstance(part, Var) or getattr(part, "weights", False) for part in parts):
-                continue
-            site = self.site(How.UNRELATED, listed.node, self.text(listed.node))
-            right = self.network_with(touched, asked.spot)
-            site.lost = (right,) if right is not None else ()
-            self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+            for listed in lists:
+                site = self.site(How.UNRELATED, listed.node, self.text(listed.node))
+                right = self.network_with(touched, asked.spot)
+                site.lost = (right,) if right is not None else ()
+                self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+
+    def is_apart(self, listed: object, held: set[Source], tape: Tape) -> bool:
+        """A list of weights of which none is among `held`."""
+        if not isinstance(listed, (Weights, WeightOf)) or listed.node is None or not self.is_known(listed.owner):
+            return False
+        parts = self.reach(listed.owner)
+        if any(self.places_of(part, tape) for part in parts):
+            return False  # it ran for nothing: that is told where its output is dropped
+        return not parts & held and any(isinstance(part, Var) or getattr(part, "weights", False) for part in parts)
 
     def untracked(self, sources: Value, target: Value, asked: Target) -> None:
         """Layers that a model keeps in a plain object, where Keras does not look for them."""

@@ -26,9 +26,10 @@ class MadeAnew(Lists):
         return self.born(result)
 
     def born(self, made: Value) -> Value:
-        """Remembers under which tapes a layer was made; what a branch makes may be made only once."""
+        """Remembers under which tapes a layer was made; what a branch or a cache makes may be made only once."""
         ref = made.ref
-        if isinstance(ref, (Layer, Instance)) and self.tapes and not any(f.branch_depth for f in self.frames):
+        once = any(f.branch_depth or (f.function is not None and f.function.kept is not None) for f in self.frames)
+        if isinstance(ref, (Layer, Instance)) and self.tapes and not once:
             ref.made_under = frozenset(self.tapes)
         for child in ref.children if isinstance(ref, Layer) else ():
             for part in child.refs:
