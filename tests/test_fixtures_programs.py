@@ -44,6 +44,16 @@ CASES = sorted(path.parent for path in FIXTURES.glob("TAP*/*/case.toml"))
 HEALTHY = sorted(FIXTURES.glob("healthy/*/*.py"))
 NEEDED = {"title": str, "lines": list, "fix": str, "forward_equal": bool, "partial": bool, "graph": bool, "note": str}
 OPTIONAL = {"also": list, "raises": str, "misused": bool, "numeric": bool, "requires": list}
+#: the families of rules: the first digits of their codes, and the folder of the programs that look alike
+FAMILIES = {
+    "TAP1": "written_in_place",
+    "TAP2": "leaving_tensorflow",
+    "TAP3": "control_and_operations",
+    "TAP4": "control_and_operations",
+    "TAP5": "the_tape",
+    "TAP6": "weights_and_sources",
+}
+ENOUGH = 30
 
 
 def named(path: pathlib.Path) -> str:
@@ -90,6 +100,17 @@ def test_case_is_described(case: pathlib.Path) -> None:
     fixed = (case / "fixed.py").read_text(encoding="utf-8")
     assert ast.dump(ast.parse(fixed)) != ast.dump(ast.parse(before))
     assert "unconnected_gradients" not in fixed, "zeros in place of None are no repair"
+
+
+def test_every_rule_is_of_a_family() -> None:
+    assert {case.parent.name[:4] for case in CASES} == set(FAMILIES)
+
+
+@pytest.mark.parametrize(("codes", "folder"), FAMILIES.items())
+def test_family_has_enough_of_both_kinds(codes: str, folder: str) -> None:
+    cuts = [case for case in CASES if case.parent.name.startswith(codes)]
+    look_alikes = [program for program in HEALTHY if program.parent.name == folder]
+    assert min(len(cuts), len(look_alikes)) >= ENOUGH, f"{len(cuts)} cuts, {len(look_alikes)} look-alikes"
 
 
 @runs_programs
