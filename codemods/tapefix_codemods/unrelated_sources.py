@@ -25,8 +25,10 @@ After
 Fix
 ---
 Safe for a teacher: it is frozen where it is made. Unsafe where it holds a batch normalisation that may run in training
-mode, which a frozen one does not. Where another model's weights are asked for, the fix is unsafe: it takes the weights
-of the model that the loss depends on.
+mode, which a frozen one does not. Safe, too, where a list that is right for another gradient has more than this one
+needs: the weights come off this gradient's list and its pairs. Where another model's weights are asked for, the fix is
+unsafe: it takes the weights of the model that the loss depends on. So it is where a part of a sum is taken off that
+nothing else trains.
 
 See https://keras.io/guides/transfer_learning/
 """
@@ -43,6 +45,7 @@ from tapefix.flow.values import Source
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
+from tapefix.rewrite.off_the_list import off_the_list
 from tapefix.rewrite.right_sources import of_the_right_model
 from tapefix.rewrite.said import last_name, pairs_of
 
@@ -68,7 +71,10 @@ class UnrelatedSources(Codemod):
         return f"the loss does not depend on `{cut.detail}`"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        return frozen(model, cut) if cut.how is How.TEACHER else of_the_right_model(model, cut)
+        if cut.how is How.TEACHER:
+            return frozen(model, cut)
+        shorter = off_the_list(model, cut)
+        return shorter if isinstance(shorter, Fix) else of_the_right_model(model, cut)
 
 
 def frozen(model: Model, cut: Cut) -> Fix | Refusal:

@@ -42,6 +42,10 @@ class Analysis(Entries):
         self.shows_none = {}
         self.rebound = {}
         self.sifted_lists = {}
+        self.asked_lists = {}
+        self.asked_owners = {}
+        self.exchanges = []
+        self.strangers = []
         self.gradients = {}
         self.teachers = {}
         self.trained = {}
@@ -124,15 +128,15 @@ class Analysis(Entries):
     def analyse(self) -> bool:
         """Runs the program, then what nobody called. True if the budget sufficed."""
         state = self.enter(self.document, "__main__")
+        complete = True
         try:
             self.run_module(state)
             self.roots(state)
             self.tell_terms()
-        except BudgetSpent:
-            return False
-        except RecursionError:
-            return False
-        return True
+        except (BudgetSpent, RecursionError):
+            complete = False
+        self.tell_strangers()
+        return complete
 
 
 def _spot_order(spot: Spot | None) -> tuple[str, int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 from tapefix.flow.facts import How, Spot, Target
 from tapefix.flow.objects import Instance, Layer, WeightOf, Weights, parts_of
 from tapefix.flow.sources.teachers import Teachers, is_statistic
-from tapefix.flow.values import Lost, Source, Tape, Value, Var
+from tapefix.flow.values import CutSite, Lost, Source, Tape, Value, Var
 
 ALL = frozenset({"variables", "weights"})
 
@@ -46,9 +46,25 @@ def is_plain_object(instance: Instance) -> bool:
     )
 
 
+def sources_of(call: ast.AST) -> ast.expr | None:
+    """What a gradient is asked for, as written in the call."""
+    if not isinstance(call, ast.Call):
+        return None
+    named = next((k.value for k in call.keywords if k.arg == "sources"), None)
+    return named if named is not None or len(call.args) < 2 else call.args[1]
+
+
 class Lists(Teachers):
     """Checks of the sources that are handed to a tape."""
 
+    #: the gradient calls that ask for the weights listed at a place
+    asked_lists: dict[ast.AST, set[ast.AST]]
+    #: whose weights a gradient call asks for
+    asked_owners: dict[ast.AST, set[Source]]
+    #: lists of weights of a model that ran before the tape: the place, whose they are, what ran under it, the gradient
+    exchanges: list[tuple[CutSite, Source, Source, Target]]
+    #: lists of weights that a loss does not depend on: the place, whose they are, and the gradient
+    strangers: list[tuple[CutSite, Source, Target]]
     #: by the file's tree
     sifted_lists: dict[ast.AST, set[ast.AST]]
 
@@ -67,10 +83,15 @@ class Lists(Teachers):
         if sources is None:
             return
         asked = Target(self.spot(node), "gradient")
+        for leaf in leaves_of(sources):
+            if isinstance(leaf.ref, (Weights, WeightOf)) and leaf.ref.node is not None:
+                self.asked_lists.setdefault(leaf.ref.node, set()).add(node)
+                self.asked_owners.setdefault(node, set()).add(leaf.ref.owner)
         self.untrained(sources, node, asked)
         self.unbuilt(sources, target, asked)
         self.rebound_sources(sources, tape, asked)
         self.unrelated(sources, target, tape, asked)
+        self.exchanged(sources, target, tape, asked)
         self.untracked(sources, target, asked)
 
     def untrained(self, sources: Value, node: ast.AST, asked: Target) -> None:
@@ -104,7 +125,7 @@ class Lists(Teachers):
                 site = self.site(How.UNRELATED, listed.node, self.text(listed.node))
                 right = self.network_with(touched, asked.spot)
                 site.lost = (right,) if right is not None else ()
-                self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+                self.strangers.append((site, listed.owner, asked))
 
     def is_apart(self, listed: object, held: set[Source], tape: Tape) -> bool:
         """A list of weights of which none is among `held`."""
@@ -114,6 +135,69 @@ class Lists(Teachers):
         if any(self.places_of(part, tape) for part in parts):
             return False  # it ran for nothing: that is told where its output is dropped
         return not parts & held and any(isinstance(part, Var) or getattr(part, "weights", False) for part in parts)
+
+    def exchanged(self, sources: Value, target: Value, tape: Tape | None, asked: Target) -> None:
+        """The weights of a model that ran before the tape; the one that ran under it is asked for nowhere."""
+        listed = [leaf.ref for leaf in leaves_of(sources)]
+        if tape is None or tape.unsure or len(listed) != 1 or not isinstance(listed[0], Weights):
+            return
+        (weights,) = listed
+        live = self.whole(target).live
+        under = {dep.source for dep in live if tape in dep.tapes}
+        before = {dep.source for dep in live if not dep.tapes}
+        parts = self.reach(weights.owner)
+        if weights.node is None or not parts & before or parts & under or not under:
+            return
+        if not all(
+            self.is_known(source) and not getattr(source, "frozen", False) for source in (weights.owner, *under)
+        ):
+            return
+        right = self.network_with(under, asked.spot)
+        value = self.seen.get(right) if right is not None else None
+        if right is None or value is None or not isinstance(value.ref, (Layer, Instance)):
+            return
+        text, name = self.module.document.text, self.text(right)
+        if any(f"{name}.{does}(" in text for does in ("fit", "train_on_batch", "load_weights")):
+            return  # trained in another way
+        site = self.site(How.UNRELATED, weights.node, self.text(weights.node))
+        site.lost = (right,)
+        self.exchanges.append((site, weights.owner, value.ref, asked))
+
+    def tell_exchanges(self) -> None:
+        """A step that is asked for the weights of another step: those that it trains are asked for nowhere."""
+        mistaken = {asked.spot.node for _, _, _, asked in self.exchanges}
+        for site, owner, right, asked in self.exchanges:
+            others = {call: owners for call, owners in self.asked_owners.items() if call not in mistaken}
+            trained = {part for owners in self.asked_owners.values() for one in owners for part in self.reach(one)}
+            if trained & self.reach(right) or not any(owner in owners for owners in others.values()):
+                continue
+            for outside, cut in list(self.cuts.items()):
+                if cut.how is How.OUTSIDE_TAPE:
+                    cut.targets = [one for one in cut.targets if one.spot.node is not asked.spot.node]
+                    if not cut.targets:
+                        del self.cuts[outside]
+            self.strangers.append((site, owner, asked))
+
+    def tell_strangers(self) -> None:
+        """Weights that a loss does not depend on, told where they are listed.
+
+        A list that serves another gradient as well is right there: then they are told where this one is asked for.
+        """
+        self.tell_exchanges()
+        wrong = {(site.spot.node, asked.spot.node) for site, _, asked in self.strangers}
+        for site, owner, asked in self.strangers:
+            node, call = site.spot.node, asked.spot.node
+            others = (other for other in self.asked_lists[node] if (node, other) not in wrong)
+            sources = sources_of(call)
+            if sources is not None and any(others) and node not in ast.walk(call):
+                key = (How.UNRELATED, id(sources))
+                there = self.sites.setdefault(
+                    key, CutSite(How.UNRELATED, Spot(asked.spot.filename, sources, asked.spot.function), lost=site.lost)
+                )
+                if site.detail not in there.detail.split(", "):
+                    there.detail = ", ".join(filter(None, (there.detail, site.detail)))
+                site = there
+            self.report(Lost(site, owner, frozenset()), asked, partial=False)
 
     def untracked(self, sources: Value, target: Value, asked: Target) -> None:
         """Layers that a model keeps in a plain object, where Keras does not look for them."""
