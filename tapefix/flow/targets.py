@@ -34,6 +34,7 @@ CERTAIN = frozenset(
 MOST_WEAK = 3
 #: targets that others may be added to before a gradient is taken
 TERMS = frozenset({"add_loss", "loss", "call"})
+CONSTRUCTORS = frozenset({"__init__", "build"})
 _TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
 
 
@@ -362,8 +363,18 @@ class Targets(TapeUse, Updates):
         left = next((one for one in dep.left if one.tape is tape), None)
         if left is not None:
             return left.how, left.spot if left.how is How.NOT_RECORDED else self.nearest(left, tape)
-        how = How.AFTER_TAPE if tape.ended and dep.when >= tape.ended else How.OUTSIDE_TAPE
-        return how, self.nearest(dep, tape)
+        if tape.ended and dep.when >= tape.ended:
+            return How.AFTER_TAPE, self.nearest(dep, tape)
+        return How.OUTSIDE_TAPE, self.composed(dep, tape) or self.nearest(dep, tape)
+
+    @staticmethod
+    def composed(dep: Dep, tape: Tape) -> Spot | None:
+        """Where a constructor that makes the source also computes with it: the object is not made in each step."""
+        made = dep.source.spot.function if dep.source.spot is not None else None
+        for frame, spot in dep.trail:
+            if frame not in tape.frames and spot.function is made and getattr(made, "name", "") in CONSTRUCTORS:
+                return Spot(spot.filename, head_of(spot.node), spot.function)
+        return None
 
     @staticmethod
     def nearest(at: Dep | Left, tape: Tape) -> Spot:

@@ -8,6 +8,7 @@ from tapefix.codemod import Applicability, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, Model
 from tapefix.flow.objects import Function, Instance
+from tapefix.flow.targets import CONSTRUCTORS
 from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
@@ -59,7 +60,10 @@ def _moved_left(text: str, indent: str) -> str:
 
 
 def _constructor(model: Model, cut: Cut) -> tuple[Document, ast.FunctionDef] | None:
-    """The constructor, written in the program, of the one object that is made at the cut."""
+    """The constructor, written in the program, that has the cut, or that of the one object which is made there."""
+    around = cut.spot.function
+    if isinstance(around, ast.FunctionDef) and around.name in CONSTRUCTORS:
+        return model.document_of(cut.spot), around
     found: set[tuple[str, ast.FunctionDef]] = set()
     for node in ast.walk(cut.spot.node):
         value = model.value_of(node) if isinstance(node, ast.Call) else None
