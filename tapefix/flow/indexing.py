@@ -12,8 +12,8 @@ Seen = Callable[[ast.AST], "Value | None"]
 
 #: draws and positions of one number where they are called with nothing more than the values
 _ONE_NUMBER = frozenset({"choice", "randint", "argmax", "argmin", "integers", "int", "len", "random"})
-#: what gives positions, not a mask
-_POSITIONS = frozenset("arange range argsort permutation flatnonzero randint integers choice argmax argmin".split())
+#: what gives arrays of positions, not a mask
+_POSITIONS = frozenset("arange range argsort permutation flatnonzero".split())
 
 
 def parts_of_index(index: ast.expr) -> list[ast.expr]:
@@ -51,16 +51,28 @@ def is_mask(part: ast.expr, seen: Seen) -> bool:
 def fails_on_a_tensor(index: ast.expr, seen: Seen) -> bool:
     """An index that TensorFlow surely refuses, or reads otherwise than NumPy: a mask it takes as it is."""
     parts = parts_of_index(index)
-    arrays = [part for part in parts if is_array_index(part, seen)]
-    if len(parts) > 1 or not arrays:
-        return bool(arrays)
-    value = seen(parts[0])
-    made = value.node if value is not None else None
-    return (
-        isinstance(parts[0], ast.List)
-        or (value is not None and value.dtype == "int")
-        or any(isinstance(node, ast.Call) and name_called(node) in _POSITIONS for node in (parts[0], made))
-    )
+    return any(_is_surely_positions(part, seen) for part in parts) and (len(parts) > 1 or not is_mask(parts[0], seen))
+
+
+def _is_surely_positions(part: ast.expr, seen: Seen) -> bool:
+    """An array of one axis at least, by how it is made: an element of an array, or a parameter, may be a number."""
+    if isinstance(part, (ast.Slice, ast.Constant)):
+        return False
+    value = seen(part)
+    if not isinstance(part, (ast.List, ast.ListComp, ast.Call)):
+        part = value.node if value is not None and value.kind == Kind.ARRAY else part  # type: ignore[assignment]
+    if isinstance(part, ast.Subscript):
+        return any(isinstance(p, ast.Slice) for p in parts_of_index(part.slice))
+    if not isinstance(part, ast.Call):
+        return isinstance(part, (ast.List, ast.ListComp))
+    name, asked = name_called(part), {k.arg for k in part.keywords}
+    if name in ("array", "asarray"):
+        return bool(part.args) and isinstance(part.args[0], (ast.List, ast.ListComp, ast.Tuple))
+    if name in ("argmax", "argmin"):
+        return "axis" in asked
+    if name in ("randint", "integers", "choice"):
+        return "size" in asked or len(part.args) == 3
+    return name in _POSITIONS
 
 
 def pairs_with_its_length(parts: list[ast.expr]) -> bool:

@@ -14,6 +14,8 @@ from tapefix.flow.values import MISSING, NUMERIC, Kind, Source, Value, Var, join
 class Assignments(Unread):
     """Binds targets to values."""
 
+    buffers: dict[ast.AST, Buffer]
+
     #: tensors that took the place of a Variable, by their identity: the statement, the Variable, the tensor
     rebound: dict[int, tuple[Spot, Source, Value]]
 
@@ -191,6 +193,10 @@ class Assignments(Unread):
             if ref.buffer is not None:
                 self.use(ref.buffer, Role.READ, node, bool(ref.stored))
             return value
+        if ref is None:
+            for alt in value.alts:  # an array from elsewhere that a loop has written into
+                if isinstance(alt.ref, Array) and alt.ref.buffer is not None:
+                    self.use(alt.ref.buffer, Role.READ, node, bool(alt.ref.lost))
         return value
 
     def use(self, buffer: Any, role: Role, node: ast.AST, carries: bool) -> None:
@@ -237,7 +243,10 @@ class Assignments(Unread):
         owner = self.eval_place(target.value)
         if owner.kind == Kind.ARRAY and owner.ref is None and isinstance(target.value, ast.Name):
             # an array from elsewhere (`data.copy()`): from now on it is written into
-            owner = owner.with_(ref=Array(Buffer("numpy", self.spot(owner.node or target.value)), owner.lost))
+            made = owner.node or target.value
+            if made not in self.buffers:
+                self.buffers[made] = Buffer("numpy", self.spot(made))
+            owner = owner.with_(ref=Array(self.buffers[made], owner.lost))
             self.scope.bind(target.value.id, owner)
         index = self.eval_index(target.slice)
         if owner.kind in (Kind.TENSOR, Kind.VARIABLE) and not owner.refs:

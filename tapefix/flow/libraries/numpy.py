@@ -92,7 +92,8 @@ class NumPy(TensorFlowControl):
         lost = NO_LOST
         if tail in ("full", "full_like") and len(given.args) > 1:
             lost = self.cut(How.NUMPY_CALL, node, given.args[1:2], "np." + tail)
-        kind = given.get(1 if "_like" not in tail else 9, "dtype")
+        place = 1 if "_like" not in tail and tail != "eye" else 9
+        kind = given.get(place, "dtype")
         if kind is not None and isinstance(kind.ref, Api) and kind.ref.name in ("builtins.object", "numpy.object_"):
             return Value(
                 Kind.CONTAINER, ref=Sequence("list", None, Value(Kind.TENSOR)), node=node
@@ -104,11 +105,9 @@ class NumPy(TensorFlowControl):
             Kind.ARRAY,
             lost=lost,
             ref=Array(buffer, lost),
-            dtype=dtype_of(given.get(1 if "_like" not in tail else 9, "dtype")),
+            dtype=dtype_of(kind),
             node=node,
         )
         if isinstance(node, ast.expr):
             self.use(buffer, Role.MADE, node, False)
         return value
-
-    buffers: dict[ast.AST, Buffer]

@@ -142,7 +142,7 @@ NUMPY_SHAPE_ONLY = frozenset(
     dtype can_cast printoptions set_printoptions save savez savez_compressed savetxt load seterr errstate finfo iinfo
     may_share_memory shares_memory broadcast_shapes array2string array_repr array_str""".split()
 )
-NUMPY_BUFFERS = frozenset("zeros empty ones full zeros_like empty_like ones_like full_like".split())
+NUMPY_BUFFERS = frozenset("zeros empty ones full zeros_like empty_like ones_like full_like eye identity".split())
 #: functions, and methods of arrays, that give another view of the same numbers
 NUMPY_VIEWS = frozenset(
     """ravel reshape view transpose swapaxes moveaxis rollaxis squeeze expand_dims atleast_1d atleast_2d atleast_3d

@@ -52,7 +52,11 @@ def plan_functional(job: Job, edits: EditSet) -> Plan:
     else:
         _held_by_names(job, edits)
     edits.replace(job.made.call, first_tensor(job, edits))
+    for statement in dict.fromkeys(write.statement for write in job.writes if write.shared):
+        _put_one_by_one(job, edits, statement)
     for write in job.writes:
+        if write.shared:
+            continue
         name = job.source(write.use.spot.node)
         template, parts = updated(job, edits, write, name)
         put(edits, write, f"{name} = {template}", parts, name)
@@ -78,6 +82,32 @@ def put(edits: EditSet, write: Write, statements: str, parts: dict[str, ast.AST 
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         rest = " = ".join(edits.document.source(target) for target in targets) + " = {rest}"
     edits.rewrite_statement(statement, f"{statements}\n{rest}", rest=statement.value, **parts)
+
+
+def _put_one_by_one(job: Job, edits: EditSet, statement: ast.stmt) -> None:
+    """`a[i, j] = a[j, i] = x`: the value once, then each place in turn, as Python does."""
+    writes = {write.access.node: write for write in job.writes if write.statement is statement}
+    assert isinstance(statement, ast.Assign)
+    lines: list[str] = []
+    parts: dict[str, ast.AST | str] = {}
+    if isinstance(statement.value, ast.Name):
+        value = statement.value.id
+    else:
+        value = names.fresh(edits, statement, "entry")
+        lines, parts = [f"{value} = {{entry}}"], {"entry": statement.value}
+    for place, target in enumerate(statement.targets):
+        write = writes.get(target)
+        if write is None:
+            lines.append(f"{{target_{place}}} = {value}")
+            parts[f"target_{place}"] = target
+            continue
+        name = job.source(write.use.spot.node)
+        template, given = updated(job, edits, write, name)
+        for key, node in given.items():
+            template = template.replace(f"{{{key}}}", f"{{{key}_{place}}}")
+            parts[f"{key}_{place}"] = value if node is statement.value else node
+        lines.append(f"{name} = {template}")
+    edits.rewrite_statement(statement, "\n".join(lines), **parts)
 
 
 def _held_by_an_attribute(job: Job) -> None:

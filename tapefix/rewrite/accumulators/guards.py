@@ -15,6 +15,21 @@ def every_use_is_known(job: Job) -> None:
     if job.buffer.escapes:
         raise NotProven(f"`{job.name}` {job.buffer.escapes}")
     every_use_is_understood(job)
+    _no_use_before_it_is_followed(job)
+
+
+def _no_use_before_it_is_followed(job: Job) -> None:
+    """An array from elsewhere is followed from its first write on; what reads it before would meet something else."""
+    kind, name = job.holder
+    known = {use.use.spot.node for use in job.uses}
+    if kind != "name" or job.made.content != "other" or not known:
+        return
+    home = job.function_scope(job.made.call)
+    first = min(job.syntax.order.get(node, 0) for node in known)
+    for node in ast.walk(home):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in known:
+            if job.function_scope(node) is home and job.syntax.order[node] < first:
+                raise NotProven(f"line {job.line(node)} reads `{name}` before it is filled")
 
 
 def every_use_is_understood(job: Job) -> None:

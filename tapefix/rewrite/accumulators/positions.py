@@ -7,6 +7,21 @@ import ast
 from tapefix.rewrite.accumulators.dims import Dims, shape_owner
 from tapefix.rewrite.accumulators.syntax import Function, Syntax, dotted
 
+#: what gives tuples of positions: of the first iterable, of each in turn, or below a shape
+_CHOSEN = {
+    "combinations": "first",
+    "combinations_with_replacement": "first",
+    "permutations": "first",
+    "product": "each",
+    "ndindex": "shape",
+}
+#: what gives an array of positions for each axis
+_CORNERS = frozenset({"triu_indices", "tril_indices", "nonzero", "triu_indices_from", "tril_indices_from"})
+
+
+def _starred(nodes: list[ast.expr]) -> bool:
+    return any(isinstance(node, ast.Starred) for node in nodes)
+
 
 class Positions:
     """Answers about indices from the tree of one document; what a loop or a caller gives is followed."""
@@ -138,10 +153,14 @@ class Positions:
                 return True
             case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]), [1, *rest]:
                 return self._gives_positions(inner, rest, depth)
+            case ast.Call(func=ast.Name(id="zip"), args=[ast.Starred(value=ast.Call(func=func))]), [_]:
+                return (dotted(func) or "").split(".")[-1] in _CORNERS
             case ast.Call(func=ast.Name(id="zip"), args=inners), [place, *rest] if place < len(inners):
                 return self._gives_positions(inners[place], rest, depth)
             case ast.Call(func=func), [] if (dotted(func) or "").split(".")[-1] in ("range", "arange"):
                 return True
+            case ast.Call(func=func, args=inners), [place] if inners and not _starred(inners):
+                return self._chooses_positions((dotted(func) or "").split(".")[-1], inners, place, depth)
             case ast.List(elts=elts) | ast.Tuple(elts=elts), []:
                 return all(self.is_position(e, depth) for e in elts)
             case ast.List(elts=elts) | ast.Tuple(elts=elts), [place]:
@@ -165,6 +184,17 @@ class Positions:
                     return bool(given) and all(
                         g is not None and self._gives_positions(g, path, depth - 1) for g in given
                     )
+        return False
+
+    def _chooses_positions(self, name: str, inners: list[ast.expr], place: int, depth: int) -> bool:
+        """Whether `itertools` and its like give positions at a place of their tuples."""
+        match _CHOSEN.get(name):
+            case "shape":
+                return True
+            case "first":
+                return self._gives_positions(inners[0], [], depth)
+            case "each":  # with repeat=, there are fewer iterables than places
+                return all(self._gives_positions(inner, [], depth) for inner in inners)
         return False
 
     def _position_argument(self, argument: ast.AST, depth: int) -> bool:
