@@ -18,9 +18,10 @@ After
 Fix
 ---
 Safe where the block can open before the forward pass: nothing runs twice or in another order. Unsafe where the
-forward pass stands before a loop (it then runs in every step) or in the caller of the function that opens the tape
-(which then gets the inputs in place of the outputs), or where a constructor computes a table from Variables (which
-becomes a property). What makes Variables is never moved into a step.
+forward pass stands before a loop (it then runs in every step), before the function that `minimize` calls under its own
+tape, or in the caller of the function that opens the tape (which then gets the inputs in place of the outputs), or
+where a constructor computes a table from Variables (which becomes a property). What makes Variables is never moved into
+a step.
 
 See https://www.tensorflow.org/guide/autodiff
 """
@@ -32,6 +33,7 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
 from tapefix.rewrite.accumulators.syntax import syntax_of
+from tapefix.rewrite.into_closure import moved_into_closure
 from tapefix.rewrite.into_tape import handed_over, moved, why_not_again
 from tapefix.rewrite.on_demand import computed_on_demand
 from tapefix.rewrite.tape_block import Block, block_of, widened
@@ -44,6 +46,8 @@ class ForwardOutsideTape(Codemod):
     why = "the tape records what runs inside its block"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
+        if any(target.what == "minimize" for target in cut.targets):
+            return moved_into_closure(model, cut)
         block = block_of(model, cut)
         if isinstance(block, Refusal):
             return block

@@ -143,7 +143,11 @@ class Targets(TapeUse, Updates):
         tape = given.keywords.get("tape")
         if loss is not None and tape is None and not isinstance(loss.ref, (Function, Bound)):
             return NONE  # a tensor without a tape: graph code
-        used = tape.ref if tape is not None and isinstance(tape.ref, Tape) else Tape(node, "minimize")
+        used = (
+            tape.ref
+            if tape is not None and isinstance(tape.ref, Tape)
+            else Tape(node, "minimize", frames=tuple(self.frames))
+        )
         if loss is None:
             return NONE
         target = loss

@@ -35,11 +35,11 @@ def moved(model: Model, cuts: Iterable[Cut], block: Block) -> Fix | Refusal:
     chosen: list[ast.stmt] = []
     names: set[str] = set()
     for statement in siblings[first:end]:
-        if statement not in starts and not names & _read_at_once(statement):
-            if names & _stored(statement):
+        if statement not in starts and not names & read_at_once(statement):
+            if names & bound_by(statement):
                 return Refusal(f"line {statement.lineno} binds again what is computed before the tape")
             continue
-        if not _is_binding(statement):
+        if not is_binding(statement):
             return Refusal(
                 f"line {statement.lineno} uses the value before the tape is opened; run the forward pass inside it"
             )
@@ -47,7 +47,7 @@ def moved(model: Model, cuts: Iterable[Cut], block: Block) -> Fix | Refusal:
         if problem:
             return Refusal(problem)
         chosen.append(statement)
-        names |= _stored(statement)
+        names |= bound_by(statement)
     early = _used_early(syntax, siblings[first:end], loop, block, chosen, names)
     if early:
         return Refusal(f"{early}; run the forward pass inside the tape's block")
@@ -84,7 +84,7 @@ def why_not_again(model: Model, statement: ast.stmt) -> str:
     return ""
 
 
-def _is_binding(statement: ast.stmt) -> bool:
+def is_binding(statement: ast.stmt) -> bool:
     """Whether the statement only gives names to values."""
     if not isinstance(statement, ast.Assign):
         return False
@@ -98,11 +98,11 @@ def _is_binding(statement: ast.stmt) -> bool:
     return not any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in ast.walk(statement))
 
 
-def _stored(statement: ast.stmt) -> set[str]:
+def bound_by(statement: ast.stmt) -> set[str]:
     return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
-def _read_at_once(node: ast.AST) -> set[str]:
+def read_at_once(node: ast.AST) -> set[str]:
     """The names that are read when the statement runs, not when a function that it makes is called."""
     found: set[str] = set()
     todo: list[ast.AST] = [node]
@@ -206,14 +206,14 @@ class _Handover:
             return Refusal(
                 "the forward pass is an argument of the call; hand over its inputs and run it inside the tape"
             )
-        if not isinstance(forward, ast.Assign) or not _is_binding(forward) or len(forward.targets) != 1:
+        if not isinstance(forward, ast.Assign) or not is_binding(forward) or len(forward.targets) != 1:
             return Refusal("the forward pass is no plain assignment; run it inside the tape")
         siblings = self.syntax.block(forward)
         if caller not in siblings or siblings.index(caller) < siblings.index(forward):
             return Refusal(f"`{function.name}` is not called next to the forward pass; run it inside its tape")
         between = siblings[siblings.index(forward) + 1 : siblings.index(caller)]
-        bound, needed = _stored(forward), names_read(forward.value)
-        if any(_stored(statement) & (needed | bound) for statement in between):
+        bound, needed = bound_by(forward), names_read(forward.value)
+        if any(bound_by(statement) & (needed | bound) for statement in between):
             return Refusal("what the forward pass needs is bound again before the call; run it inside the tape")
         if any("input_signature" in ast.unparse(d) for d in function.decorator_list):
             return Refusal(f"`{function.name}` has a fixed input signature; run the forward pass inside it")
