@@ -132,3 +132,49 @@ def test_an_integer_variable_becomes_a_float_where_it_is_none_by_its_use(
 def test_floats_are_left_alone(source: str) -> None:
     body = f"n = {source}\nwith tf.GradientTape() as tape:\n    t = tf.reduce_sum(tf.cast(n, tf.float32))\n"
     assert not found(body + "g = tape.gradient(t, n)\n", "TAP505")
+
+
+BY_HAND = """with tf.GradientTape(watch_accessed_variables=False) as tape:
+    {watch}
+    y = tf.reduce_sum(w * v * net(x))
+g = tape.gradient(y, [w, v, *net.trainable_variables])
+"""
+
+
+@pytest.mark.parametrize(
+    ("watch", "told"),
+    [
+        ("tape.watch(w)", False),
+        ("tape.watch([w, v])", False),
+        ("tape.watch([w, v, *net.trainable_variables])", True),
+        ("tape.watch([w, v]); tape.watch(net.trainable_variables)", True),
+        ("[tape.watch(one) for one in [w, v, *net.weights]]", True),
+        ("tape.watch(eval('everything'))", True),
+    ],
+)
+def test_a_tape_that_watches_by_hand(watch: str, told: bool) -> None:
+    assert told != bool(found(BY_HAND.format(watch=watch), "TAP501"))
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ("with tf.GradientTape() as tape:\n    y = net(x)\n    tape.watch(x)\ng = tape.gradient(y, x)\n", [1]),
+        ("with tf.GradientTape() as tape:\n    tape.watch(x)\n    y = net(x)\ng = tape.gradient(y, x)\n", []),
+        ("z = x + 1.0\nwith tf.GradientTape() as tape:\n    tape.watch(z); y = net(x)\ng = tape.gradient(y, z)\n", [2]),
+        # what is computed of it after all may be more than is understood
+        ("with tf.GradientTape() as tape:\n    tape.watch(x)\n    y = net(ones(x))\ng = tape.gradient(y, x)\n", []),
+        ("z = x + 1.0\nbox = eval('Box')(z)\nwith tf.GradientTape() as tape:\n    tape.watch(z)\n    y = net(x)\n"
+         "g = tape.gradient(y, z)\n", []),
+    ],
+)  # fmt: skip
+def test_watched_in_vain(body: str, rows: list[int]) -> None:
+    assert [one.place.row - HEAD.count("\n") for one in found(body, "TAP501")] == rows
+
+
+@pytest.mark.parametrize("keeper", ["functools.lru_cache(maxsize=None)", "functools.cache"])
+def test_what_a_cache_keeps_is_computed_once(keeper: str) -> None:
+    kept = f"import functools\n@{keeper}\ndef scale():\n    return tf.exp(w)\n"
+    step = "for _ in range(2):\n    with tf.GradientTape() as tape:\n        y = v * scale()\n    tape.gradient(y, w)\n"
+    assert [one.place.row - HEAD.count("\n") for one in found(kept + step, "TAP502")] == [4]
+    assert not found("def scale():\n    return tf.exp(w)\n" + step, "TAP502")

@@ -1,7 +1,8 @@
 """A source is a tensor that the tape does not watch.
 
-`tape.gradient(y, x)` is None where `x` is no Variable and `tape.watch(x)` did not come before its use: a tape watches
-trainable Variables by itself, and nothing else.
+`tape.gradient(y, x)` is None where `x` is no Variable and `tape.watch(x)` did not come before its use, or where
+another value than the watched one was used: a tape watches trainable Variables by itself, and nothing else. With
+`watch_accessed_variables=False` it watches none of them before it is told.
 
 Before
 ------
@@ -19,7 +20,8 @@ After
 Fix
 ---
 Safe: where the gradient is used to train the tensor it becomes a `tf.Variable`, elsewhere the tape watches it from
-the beginning of its block. Neither changes the forward value.
+the beginning of its block. A tape with `watch_accessed_variables=False` that was not told of all sources watches
+what it reads again. None of it changes the forward value.
 
 See https://www.tensorflow.org/guide/autodiff#controlling_what_the_tape_watches
 """
@@ -33,7 +35,7 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
-from tapefix.flow.facts import Spot
+from tapefix.flow.facts import Manner, Spot
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished, replaced
@@ -51,17 +53,28 @@ class UnwatchedSource(Codemod):
         if isinstance(spot.node, ast.With) and asked is not None and isinstance(asked.node, ast.Call):
             sources = sources_of(asked.node)
             spot = replace(asked, node=sources) if sources is not None else spot
-        text = model.document_of(spot).source(spot.node)
-        return f"the tape does not watch `{' '.join(text.split())[:60]}`"
+        text = f"`{' '.join(model.document_of(spot).source(spot.node).split())[:60]}`"
+        if cut.detail == Manner.BY_HAND:
+            return f"the tape watches by hand, and was not told of all of {text}"
+        if cut.detail == Manner.TOO_LATE:
+            return f"the tape watches {text} after it has been used"
+        if cut.detail == Manner.ANOTHER:
+            return f"the tape watches {text}, which nothing is computed of"
+        return f"the tape does not watch {text}"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         asked = cut.targets[0].spot if cut.targets else None
         if asked is None or asked.filename != cut.spot.filename or not isinstance(asked.node, ast.Call):
             return Refusal("watch the tensor at the beginning of the tape's block, or make it a tf.Variable")
+        if cut.detail == Manner.BY_HAND:
+            return watching_all(model, cut)
+        if cut.detail == Manner.ANOTHER:
+            return Refusal("another value goes into the result; compute it of the tensor that is watched")
         document = model.document_of(cut.spot)
         made = cut.spot.node
         if not isinstance(made, ast.expr):  # the block of the tape
-            return watched(document, asked.node)
+            late = cut.origins[0].spot if cut.detail == Manner.TOO_LATE else None
+            return watched(document, asked.node, late.node if late is not None else None)
         if is_made_in_tape(document, made, asked.node):
             return Refusal("the tensor is made anew in each step; make it a tf.Variable before the loop")
         return replaced(document, made, "tf.Variable({made})", "make the trained tensor a Variable", made=made)
@@ -101,8 +114,8 @@ def is_made_in_tape(document: Document, made: ast.expr, asked: ast.Call) -> bool
     return block is not None and any(node is made for node in ast.walk(block))
 
 
-def watched(document: Document, asked: ast.Call) -> Fix | Refusal:
-    """`tape.watch(x)` at the beginning of the tape's block."""
+def watched(document: Document, asked: ast.Call, late: ast.AST | None) -> Fix | Refusal:
+    """`tape.watch(x)` at the beginning of the tape's block, moved there from where it comes too late."""
     block = block_of(document, asked)
     sources = sources_of(asked)
     if block is None or sources is None:
@@ -118,8 +131,28 @@ def watched(document: Document, asked: ast.Call) -> Fix | Refusal:
         )
     assert isinstance(asked.func, ast.Attribute)
     edits = EditSet(document)
+    moved = [s for s in ast.walk(block) if isinstance(s, ast.Expr) and s.value is late]
     try:
+        for statement in moved:
+            edits.delete_statement(statement)
         edits.insert_before(block.body[0], "{tape}.watch({sources})", tape=asked.func.value, sources=sources)
         return finished(edits, "let the tape watch it")
+    except EditConflict as conflict:
+        return Refusal(str(conflict))
+
+
+def watching_all(model: Model, cut: Cut) -> Fix | Refusal:
+    """The tape watches what it reads, as tapes do by themselves."""
+    made = cut.origins[0].spot
+    if made is None or not isinstance(made.node, ast.Call):
+        return Refusal("the tape is made elsewhere; watch all of the sources at the beginning of its block")
+    call, document = made.node, model.document_of(made)
+    told = [k.value for k in call.keywords if k.arg == "watch_accessed_variables"] + call.args[1:2]
+    if not told:
+        return Refusal("watch all of the sources at the beginning of the tape's block")
+    edits = EditSet(document)
+    try:
+        edits.replace(told[0], "True")
+        return finished(edits, "let the tape watch what it reads", ("watch the rest of the sources, too",))
     except EditConflict as conflict:
         return Refusal(str(conflict))

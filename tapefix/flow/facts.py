@@ -73,6 +73,15 @@ class Spot:
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None = None
 
 
+class Manner:
+    """How a tape misses a source: what the detail of an `UNWATCHED` cut says."""
+
+    NOT_TOLD = "not watched"
+    TOO_LATE = "watched too late"
+    ANOTHER = "another value is read"
+    BY_HAND = "by hand"
+
+
 @dataclass(frozen=True)
 class Origin:
     """What a gradient is wanted for: a weight, a layer's or model's weights, a watched tensor."""

@@ -14,6 +14,7 @@ from tapefix.flow.sources.lists import leaves_of
 from tapefix.flow.sources.updates import Updates
 from tapefix.flow.tape_use import TapeUse
 from tapefix.flow.values import ANY_TAPE, NONE, UNKNOWN, CutSite, Dep, Kind, Left, Lost, Source, Tape, Value, Var
+from tapefix.flow.watching import Watching
 
 #: what is certain even of an input whose dependence on weights is only assumed
 CERTAIN = frozenset(
@@ -35,7 +36,6 @@ MOST_WEAK = 3
 #: targets that others may be added to before a gradient is taken
 TERMS = frozenset({"add_loss", "loss", "call"})
 CONSTRUCTORS = frozenset({"__init__", "build"})
-_TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
 
 
 def asserts_none(node: ast.AST) -> bool:
@@ -50,21 +50,13 @@ def asserts_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "assertIsNone"
 
 
-def is_trained(function: ast.AST) -> bool:
-    """What the function asks a gradient for is changed by it there."""
-    return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TRAINS
-        for node in ast.walk(function)
-    )
-
-
 def keeps_state(lost: Lost) -> bool:
     """A write into what is not trained: running statistics of a layer."""
     variable = lost.site.variable
     return isinstance(variable, Var) and not variable.trainable
 
 
-class Targets(TapeUse, Updates):
+class Targets(TapeUse, Watching, Updates):
     shows_none: dict[ast.AST, bool]
     terms: list[tuple[Lost, ast.AST | None, Target]]
 
@@ -119,7 +111,7 @@ class Targets(TapeUse, Updates):
         sources = given.get(1, "sources")
         found, exact = self.sources_of(sources, tape)
         if tape is not None:
-            self.unwatched(tape, sources, target, node)
+            self.check_watched(tape, sources, found, target, given, node)
         self.check_sources(sources, target, tape, node)
         self.tape_asked(tape, sources, found, target, node)
         chosen = self.choices_of(sources)
@@ -385,49 +377,11 @@ class Targets(TapeUse, Updates):
         """The statement that ran the operation, in the frame that opened the tape or the nearest common one."""
         common = at.spot
         for frame, spot in at.trail:
+            if frame.function is not None and frame.function.kept is not None:
+                return spot  # it runs once, wherever it is asked for
             if frame in tape.frames:
                 common = Spot(spot.filename, head_of(spot.node), spot.function)
         return common
-
-    def unwatched(self, tape: Tape, sources: Value | None, target: Value, node: ast.AST) -> None:
-        """Sources that are plain tensors which the tape does not watch."""
-        if sources is None or self.expects_none(self.spot(node).function):
-            return
-        if tape.unsure:
-            return
-        for part in parts_of(sources):
-            for leaf in part.alts or (part,):
-                if id(part) in tape.watched or leaf.node in tape.nodes:
-                    continue
-                if not isinstance(leaf.node, ast.expr):
-                    continue
-                if leaf.ref is not None or leaf.kind != Kind.TENSOR or leaf.node is None or leaf.lost:
-                    continue
-                if id(leaf) in tape.watched or self.live_of(leaf) or leaf.live:
-                    continue
-                if leaf.dtype in ("int", "bool"):
-                    continue
-                site = self.unwatched_site(tape, leaf.node)
-                self.report(
-                    Lost(site, Source(self.text(leaf.node)[:40], self.spot(leaf.node)), frozenset({tape})),
-                    Target(self.spot(node), "gradient"),
-                    partial=False,
-                )
-                self.cuts[site].lost = site.lost
-
-    def unwatched_site(self, tape: Tape, made: ast.expr) -> CutSite:
-        """The block of the tape that misses a watch; where a trained tensor is made, which should be a Variable."""
-        function = self.frame.function
-        if tape.entered is None or is_trained(function.node if function else self.module.document.tree):
-            return self.site(How.UNWATCHED, made, "not watched")
-        site = self.site(How.UNWATCHED, tape.entered, "not watched")
-        if tape.frames:
-            opened = tape.frames[-1]
-            around = opened.function.node if opened.function else None
-            site.spot = Spot(opened.scope.module.filename, tape.entered, around)
-        if made not in site.lost:
-            site.lost = (*site.lost, made)
-        return site
 
     def report(self, lost: Lost, seen: Target, partial: bool) -> None:
         cut = self.cuts.get(lost.site)

@@ -125,6 +125,7 @@ class Calls(Attributes):
         key = tuple(told_apart(value) for value in [*args, *keywords.values()])
         if key not in function.kept:
             function.kept[key] = self.run_function(function, args, keywords, node)
+            self.stores += 1  # the next call is given what this one computed, under another tape perhaps
         return function.kept[key]
 
     def next_of(self, generator: Generator, node: ast.AST) -> Value:
@@ -267,6 +268,8 @@ class Calls(Attributes):
             or (isinstance(decorator, ast.Attribute) and decorator.attr == "setter")
         ):
             function.kind = "property"
+            if tail == "cached_property":
+                function.kept = {}
             return value
         if tail == "staticmethod":
             function.kind = "static"

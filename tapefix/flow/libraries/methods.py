@@ -75,6 +75,8 @@ class ValueMethods(NumPy):
                 tape.unsure = tape.unsure or bool(part.kind & Kind.UNKNOWN)
                 if part.node is not None:
                     tape.nodes.add(part.node)
+                if tape.by_hand is not None and isinstance(part.ref, (Weights, WeightOf, Var)):
+                    tape.by_hand |= self.reach(part.ref if isinstance(part.ref, Var) else part.ref.owner)
                 if isinstance(part.ref, (Sequence, Mapping)):
                     continue
                 if isinstance(part.ref, (Var, WeightOf)):

@@ -331,6 +331,9 @@ class TensorFlow(PythonLibraries):
         persistent = given.get(0, "persistent")
         tape = Tape(node, persistent=persistent is not None and persistent.const is True, made=self.spot(node))
         tape.once = persistent is None or persistent.const is False
+        accessed = given.get(1, "watch_accessed_variables")
+        if accessed is not None and accessed.const is False:
+            tape.by_hand = set()
         return Value(Kind.OBJECT, ref=tape, node=node)
 
     def tf_range(self, path: str, given: Arguments, node: ast.AST) -> Value:
