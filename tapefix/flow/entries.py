@@ -12,6 +12,9 @@ from tapefix.flow.targets import Targets
 from tapefix.flow.values import NO_LOST, Dep, Kind, Lost, Source, Tape, Value, Var, join_all
 from tapefix.flow.worth.prefilter import Roots
 
+#: what the arguments of a loss are called
+TRUTHS = ("y_true", "true", "labels", "y", "target", "targets", "label")
+GUESSES = ("y_pred", "pred", "y_hat", "logits", "predictions", "yhat", "prediction")
 LAYERS = ("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper")
 
 
@@ -45,7 +48,11 @@ class Entries(Targets):
         names = argument_names(function.node)
         args = self.unknown_parameters(function)
         name = getattr(function.node, "name", "")
-        if self.looks_like_loss(name, names) and name not in self.metric_functions(function):
+        if (
+            self.looks_like_loss(name, names)
+            and name not in self.metric_functions(function)
+            and self.is_handed_on(function)
+        ):
             self.loss_root(function, args, names)
             return
         self.tapes = []
@@ -65,9 +72,22 @@ class Entries(Targets):
 
     @staticmethod
     def looks_like_loss(name: str, names: list[str]) -> bool:
-        truth = ("y_true", "true", "labels", "y", "target", "targets", "label")
-        guess = ("y_pred", "pred", "y_hat", "logits", "predictions", "yhat", "prediction")
-        return "loss" in name.lower() and len(names) >= 2 and names[0] in truth and names[1] in guess
+        return "loss" in name.lower() and len(names) >= 2 and names[0] in TRUTHS and names[1] in GUESSES
+
+    @staticmethod
+    def takes_labels_first(function: Function) -> bool:
+        """A `__call__` of a loss's own may take its arguments in another order than Keras gives them."""
+        names = argument_names(function.node)[1:]
+        return len(names) >= 2 and (names[0] in TRUTHS or names[1] in GUESSES)
+
+    @staticmethod
+    def is_handed_on(function: Function) -> bool:
+        """Something else is done with the function in its file than to call it, or nothing at all."""
+        name = getattr(function.node, "name", "")
+        tree = function.scope.module.document.tree
+        called = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
+        uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+        return not uses or any(all(use is not one for one in called) for use in uses)
 
     def loss_root(self, function: Function, args: list[Value], names: list[str]) -> None:
         tape = Tape(function.node, "fit")
@@ -113,7 +133,8 @@ class Entries(Targets):
             if name == "call" and (cls.derives(*LAYERS) or self.derives_unseen(cls)):
                 self.call_root(instance, function, args)
             elif (
-                (name in ("call", "__call__") and cls.derives("Loss"))
+                (name == "call" and cls.derives("Loss"))
+                or (name == "__call__" and cls.derives("Loss") and self.takes_labels_first(function))
                 or (name == "call" and cls.node.name.endswith("Loss"))
                 or (name == "compute_loss" and cls.derives(*LAYERS) and "y_pred" in argument_names(function.node))
             ):

@@ -12,6 +12,20 @@ from tapefix.flow.facts import Buffer
 from tapefix.flow.values import NO_LOST, Kind, Lost, Source, Value, join, join_all
 
 
+#: libraries whose modules and models TensorFlow's tape knows nothing of
+_OTHERS = (
+    "torch.",
+    "torch_geometric.",
+    "pytorch_lightning.",
+    "jax.",
+    "flax.",
+    "haiku.",
+    "paddle.",
+    "mxnet.",
+    "chainer.",
+)
+
+
 @dataclass(eq=False)
 class Api:
     """Something of a library, by its full dotted name: `tensorflow.reduce_mean`."""
@@ -128,7 +142,7 @@ class ClassObject:
     def library_bases(self) -> list[str]:
         names: list[str] = []
         for cls in self.mro():
-            names += [base.name for base in cls.bases if isinstance(base, Api)]
+            names += [base.name for base in cls.bases if isinstance(base, Api) and not base.name.startswith(_OTHERS)]
         return names
 
     def find(self, name: str) -> tuple[ClassObject, Value] | None:

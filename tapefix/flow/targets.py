@@ -121,7 +121,7 @@ class Targets(TapeUse, Watching, Updates):
         self.leaving = saved
         if tape is not None and result.live:
             taken = Left(tape, How.DERIVED_OUTSIDE, self.spot(head_of(self.statement)), self.trail())
-            result.live = frozenset(replace(dep, derived=taken) for dep in result.live)
+            result.live = frozenset(replace(dep, derived=taken, stepped=True) for dep in result.live)
         if sources is not None and (isinstance(sources.ref, (Sequence, Weights)) or sources.kind == Kind.UNKNOWN):
             if isinstance(sources.ref, Sequence) and sources.ref.items is not None:
                 return Value(Kind.CONTAINER, ref=Sequence("list", [result for _ in sources.ref.items]), node=node)
@@ -214,6 +214,8 @@ class Targets(TapeUse, Watching, Updates):
                 weak.append(lost)
         for lost in strong:
             partial = lost.source in alive and lost.site.how is not How.DROPPED
+            if partial and lost.site.fraction:
+                continue  # `floor(x) + bend(x - floor(x))`: the slope is that of the bend
             if partial and seen.what == "call" and (lost.site.how not in CERTAIN or keeps_state(lost)):
                 continue  # nobody in sight calls the layer: what its output is for is not known
             if partial and wanted is None and getattr(lost.source, "opaque", False):

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tapefix.documents.document import Document
-from tapefix.flow.objects import Api, Instance, Layer
-from tapefix.flow.values import Value, Var
+from tapefix.flow.objects import Api, Instance, Layer, parts_of
+from tapefix.flow.values import Source, Value, Var
 
 _WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
-_IDLE_METHODS = frozenset({"build", "summary"})
+_LOADED = frozenset({"load_model", "model_from_json", "clone_model"})  # to see that it can be done
+_IDLE_METHODS = frozenset({"build"})
 _LISTINGS = frozenset({"layers", "__dict__", "submodules"})
 MOST_IDLE_USES = 8
 _DYNAMIC = frozenset({"getattr", "setattr", "vars", "locals", "globals", "eval", "exec"})
@@ -52,6 +53,8 @@ def unused(document: Document, seen: dict[ast.AST, Value]) -> Iterator[Unused]:
         if all(is_idle(use, index.parents) for use in uses):
             name = target.id if isinstance(target, ast.Name) else ast.unparse(target)
             made = seen[statement.value]
+            if is_view(made, seen):
+                continue
             yield Unused(statement, name, not isinstance(made.ref, Var), tuple(uses))
 
 
@@ -60,7 +63,21 @@ def is_made(value: Value | None) -> bool:
     ref = value.ref if value is not None else None
     if isinstance(ref, Instance):
         return ref.is_keras()
-    return isinstance(ref, Var) or (isinstance(ref, Layer) and not ref.opaque)
+    return isinstance(ref, Var) or (isinstance(ref, Layer) and not ref.opaque and ref.api not in _LOADED)
+
+
+def is_view(made: Value, seen: dict[ast.AST, Value]) -> bool:
+    """A functional model of layers that another model has, too: it has no weights of its own."""
+    template = made.ref.template if isinstance(made.ref, Layer) else None
+    if template is None:
+        return False
+    own = _layers_behind(template)
+    others = {v.ref for n, v in seen.items() if isinstance(n, ast.Call) and isinstance(v.ref, Layer)} - {made.ref}
+    return any(other.template is not None and own & _layers_behind(other.template) for other in others)
+
+
+def _layers_behind(outputs: Value) -> set[Source]:
+    return {dep.source for part in parts_of(outputs) for dep in part.live if not dep.source.assumed}
 
 
 def _assignments(tree: ast.Module) -> list[ast.Assign]:

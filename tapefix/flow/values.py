@@ -107,6 +107,8 @@ class Dep:
     derived: Left | None = field(default=None, compare=False)
     #: a weight was read by itself, as for a penalty; not by calling the layer that has it
     alone: bool = False
+    #: a gradient has gone into it, as into an optimizer's step
+    stepped: bool = False
 
     def __hash__(self) -> int:
         return hash((self.source, self.spot.node))
@@ -125,6 +127,8 @@ class CutSite:
     followers: list[Spot] = field(default_factory=list)
     #: writes: what held each time (see `Core.holding`)
     holding: dict[Any, Any] | None = None
+    #: a rounding that was taken off the value it was made of: what is left is a fraction
+    fraction: bool = False
 
 
 @dataclass(frozen=True, slots=True)

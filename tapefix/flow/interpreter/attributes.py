@@ -177,6 +177,8 @@ class Attributes(Containers):
             and not name.startswith("__")
             and not (layer.parameter and name in MODEL_METHODS)
         ):
+            if name.isupper():
+                return Value(Kind.UNKNOWN)  # a setting
             child = self.opaque_child(layer, name, node)
             return Value(Kind.UNKNOWN, ref=child, node=node)
         return Value(Kind.OBJECT, ref=Method(owner, name, node), node=node)

@@ -9,8 +9,26 @@ from typing import Any
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.assignments import Assignments
 from tapefix.flow.interpreter.core import Jump, PredicatedReturn, Stopped
-from tapefix.flow.objects import Api, ClassObject, Function, Generator, Instance, Mapping, Sequence
-from tapefix.flow.values import MISSING, NO_LOST, NONE, Kind, Lost, Tape, Value, join, join_all
+from tapefix.flow.objects import Api, ClassObject, Function, Generator, Instance, Layer, Mapping, Sequence
+from tapefix.flow.values import MISSING, NO_DEPS, NO_LOST, NONE, UNKNOWN, Kind, Lost, Tape, Value, join, join_all
+
+
+_CONTAINERS = frozenset({"list", "tuple", "dict", "set"})
+_NO_TENSORS = frozenset({"ndarray", "int", "float", "str", "Number", "generic", "bytes", "bool"})
+
+
+def is_told_apart(asked: ast.Call, value: Value, holds: bool) -> bool:
+    """The question whether something is a tensor has the answer no."""
+    function = ast.unparse(asked.func)
+    if function.endswith(("is_tensor", "is_tf_type")):
+        return not holds
+    if function != "isinstance" or len(asked.args) != 2:
+        return False
+    kinds = asked.args[1].elts if isinstance(asked.args[1], ast.Tuple) else [asked.args[1]]
+    names = {ast.unparse(kind).rsplit(".", 1)[-1] for kind in kinds}
+    if holds and (value.kind & (Kind.TENSOR | Kind.CONTAINER) == Kind.TENSOR or isinstance(value.node, ast.BinOp)):
+        return names <= _NO_TENSORS | _CONTAINERS
+    return names <= _NO_TENSORS if holds else "Tensor" in names
 
 
 class Branches(Assignments):
@@ -33,7 +51,9 @@ class Branches(Assignments):
         test = self.eval(node.test)
         truth = self.truth(test)
         ways = [self.guards_of(node.test, test, holds) for holds in (True, False)]
-        if truth is not None:
+        if truth is None:
+            ways = [self.judging(node.test, test, holds, ways[not holds]) for holds in (True, False)]
+        else:
             self.frame.guards = {**self.frame.guards, **ways[not truth]}
             return self.run(node.body if truth else node.orelse)
         on_data, lost = self.predicate(test, node.test, How.PREDICATE)
@@ -46,7 +66,17 @@ class Branches(Assignments):
         )
 
     def narrow(self, test: ast.expr, holds: bool) -> dict[str, Value]:
-        """What a test tells about names: nothing yet but that a name is None."""
+        """What a test tells about names: that a name is None, or no tensor."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.narrow(test.operand, not holds)
+        if isinstance(test, ast.BoolOp):
+            told = [self.narrow(part, holds) for part in test.values] if isinstance(test.op, ast.And) == holds else []
+            return {name: value for part in told for name, value in part.items()}
+        if isinstance(test, ast.Name):
+            asked = self.scope.vars.get(test.id, UNKNOWN).node  # `given = tf.is_tensor(x)`
+            return self.without_tensor(asked, holds) if isinstance(asked, ast.Call) else {}
+        if isinstance(test, ast.Call):
+            return self.without_tensor(test, holds)
         if (
             isinstance(test, ast.Compare)
             and len(test.ops) == 1
@@ -58,6 +88,14 @@ class Branches(Assignments):
             if is_none and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
                 return {test.left.id: NONE}
         return {}
+
+    def without_tensor(self, asked: ast.Call, holds: bool) -> dict[str, Value]:
+        """A name that is no tensor where `tf.is_tensor(x)` or `isinstance(x, np.ndarray)` has this outcome."""
+        name = asked.args[0].id if asked.args and isinstance(asked.args[0], ast.Name) else ""
+        value = self.scope.vars.get(name)
+        if value is None or not value.live or not is_told_apart(asked, value, holds):
+            return {}
+        return {name: value.with_(live=NO_DEPS, kind=Kind.ARRAY, ref=None, alts=())}
 
     def branch(
         self,
@@ -88,6 +126,7 @@ class Branches(Assignments):
         frame.branch_depth -= 1
         frame.guards = guards
         self.settle(outcomes, before, held)
+        self.either_added([log for _, _, log in outcomes])
         if ways and len([1 for ended, _, _ in outcomes if ended is None]) == 1:
             # the other way has left: what holds on this one holds from here on
             frame.guards = {**guards, **ways[[ended for ended, _, _ in outcomes].index(None)]}
@@ -111,6 +150,17 @@ class Branches(Assignments):
         if on_data:
             self.meet_mutations([log for _, log in going], test, lost, how)
         return None
+
+    @staticmethod
+    def either_added(logs: list[list[tuple[Any, Value]]]) -> None:
+        """Layers that one way or the other adds to a model stand in each other's place."""
+        for model in {c for log in logs for c, _ in log if isinstance(c, Layer)}:
+            first, *others = [[v for c, v in log if c is model] for log in logs]
+            for added in others:
+                model.children = [child for child in model.children if not any(child is one for one in added)]
+                for ours, theirs in zip(first, added):
+                    model.children = [join(ours, theirs) if child is ours else child for child in model.children]
+                model.children += added[len(first) :]
 
     def settle(self, outcomes: list[Any], before: dict[str, Value], held: list[dict[Any, Any]]) -> None:
         """Variables that got a name on one way are read as they are there."""

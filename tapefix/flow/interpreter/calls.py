@@ -177,7 +177,10 @@ class Calls(Attributes):
             self.statement = saved
             self.tapes = saved_tapes
         if function.kind == "custom_gradient":
-            return Value(Kind.TENSOR, self.live_of(*args))
+            # what it gives may be a list
+            first = result.ref.items[0] if isinstance(result.ref, Sequence) and result.ref.items else result
+            may_be_list = first.kind & (Kind.UNKNOWN | Kind.CONTAINER)
+            return Value(Kind.TENSOR | (Kind.UNKNOWN if may_be_list else 0), self.live_of(*args))
         function.last = result
         return result
 

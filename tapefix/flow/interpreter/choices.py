@@ -20,6 +20,12 @@ from tapefix.flow.values import (
 )
 
 
+def asks_for_kind(test: ast.expr) -> bool:
+    """`callable(x)`: where a value is fixed it is compared with one, where it is trained it is not."""
+    test = test.operand if isinstance(test, ast.UnaryOp) else test
+    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id in ("callable", "isinstance")
+
+
 class Choices(Core):
     """Tells what is lost where a value only chooses."""
 
@@ -30,13 +36,16 @@ class Choices(Core):
 
     def predicate(self, test: Value, node: ast.expr, how: How) -> tuple[bool, frozenset[Lost]]:
         """Is the test a matter of data, chance or predictions; and what is lost when it only chooses."""
+        if isinstance(node, ast.BoolOp) and any(asks_for_kind(part) for part in node.values):
+            return False, frozenset(x.weakened() for x in self.lost_of(test))
         chosen = any(x.site.how in CHOOSING for x in test.lost)
         if (test.kind & Kind.UNKNOWN and not chosen and not self.surely_tensor(test)) or bool(
             test.kind & Kind.CONTAINER
         ):
             return False, frozenset(x.weakened() for x in self.lost_of(test))  # it may be a flag; whether it is empty
         whole = self.whole(test)
-        deps = self.live_of(test)
+        # what a layer from elsewhere gives is true or false already
+        deps = frozenset(d for d in self.live_of(test) if not getattr(d.source, "parameter", False))
         indexed = [x for x in whole.lost if x.site.how in (How.INDEX_OF, How.SAMPLED) and how is not How.SELECTION]
         compared = [x for x in whole.lost if x.site.how in (How.COMPARED, How.ROUNDED, How.INTEGER_CAST)]
         direct = isinstance(test.ref, Var) and test.ref.trainable
@@ -44,7 +53,7 @@ class Choices(Core):
             (x.source, x.tapes, x.direct) for x in compared + indexed
         }
         lost = frozenset(x.weakened() for x in whole.lost if x not in compared)
-        if sources:
+        if sources and not self.is_evaluating():
             site = self.site(how, node, self.text(node)[:60], lost=(node,))
             lost |= {Lost(site, source, tapes, not straight, straight) for source, tapes, straight in sources}
         on_data = bool(whole.kind & (Kind.TENSOR | Kind.VARIABLE | Kind.ARRAY)) and not whole.kind & Kind.UNKNOWN

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tapefix.flow.facts import How, Spot
-from tapefix.flow.interpreter.guards import flags_of, is_settled, rebound_names
+from tapefix.flow.interpreter.guards import begins, evaluates, flags_of, is_settled, rebound_names
 from tapefix.flow.objects import (
     Array,
     Function,
@@ -49,6 +49,11 @@ BUILTINS = frozenset(dir(builtins))
 #: ways of losing a gradient whose result is there to choose by
 CHOOSING = frozenset({How.COMPARED, How.ROUNDED, How.INTEGER_CAST, How.INDEX_OF, How.SAMPLED, How.COUNTED})
 
+
+#: the mark of a way on which nothing is trained
+EVALUATING = "nothing is trained"
+#: the mark of a way on which something gets its first values
+BEGINNING = "first values"
 
 #: what a value may stand for that has a gradient, or has lost one, by itself
 _HOLDING = frozenset({Var, WeightOf, Array, Sequence, Mapping})
@@ -284,6 +289,18 @@ class Core:
             self.flags[function, test, holds] = known
         return known
 
+    def judging(self, test: ast.expr, value: Value, holds: bool, guards: dict[Any, Any]) -> dict[Any, Any]:
+        """What holds on one way of a test; with a mark where a flag that is not known tells that nothing is trained."""
+        if evaluates(test, holds) and not (value.tainted and isinstance(test, ast.Name)):
+            return {**guards, EVALUATING: True}
+        return {**guards, BEGINNING: True} if begins(test) else guards
+
+    def is_beginning(self) -> bool:
+        return any(BEGINNING in frame.guards for frame in self.frames)
+
+    def is_evaluating(self) -> bool:
+        return any(EVALUATING in frame.guards for frame in self.frames)
+
     def holding(self) -> dict[Any, Any]:
         """What holds here, in this function and its callers."""
         held: dict[Any, Any] = {}
@@ -342,7 +359,7 @@ class Core:
         values = list(values)
         lost = self.lost_of(*values)
         live = self.live_of(*values)
-        if not live:
+        if not live or self.is_evaluating():
             return frozenset(x.weakened() for x in lost) if weak else lost
         site = self.site(how, node, detail, **more)
         past = frozenset().union(*(v.past for v in values))

@@ -189,16 +189,21 @@ class Expressions(Statements):
 
     def fraction(self, whole: Value, rounded: Value) -> Value:
         """`x - floor(x)`: the slope of a fraction is that of x, nothing is missing."""
-        if not rounded.lost or not whole.near or rounded.live:
+        watched = {tape.watched[id(whole)].source for tape in self.tapes if id(whole) in tape.watched}
+        if not rounded.lost or not (whole.near or watched) or rounded.live:
             return rounded
         named = id(whole) in self.named
 
         def is_part(lost: Lost) -> bool:
+            if lost.site.how is How.ROUNDED and lost.source in watched:
+                return True
             if lost.site.how not in (How.ROUNDED, How.INTEGER_CAST) or lost.direct or not whole.near <= lost.past:
                 return False
             return named or (whole.node is not None and self.text(whole.node) in self.text(lost.site.spot.node))
 
         kept = frozenset(x for x in rounded.lost if not is_part(x))
+        for lost in rounded.lost - kept:
+            lost.site.fraction = True  # the whole part, added again to something of the fraction, is a step
         return rounded if len(kept) == len(rounded.lost) else rounded.with_(lost=kept)
 
     @staticmethod
@@ -294,7 +299,7 @@ class Expressions(Statements):
         if truth is not None:
             return self.eval(node.body if truth else node.orelse)
         on_data, lost = self.predicate(test, node.test, How.PREDICATE)
-        ways = [self.guards_of(node.test, test, holds) for holds in (True, False)]
+        ways = [self.judging(node.test, test, holds, self.guards_of(node.test, test, holds)) for holds in (True, False)]
         first, second = self.each_way([(lambda: self.eval(node.body)), (lambda: self.eval(node.orelse))], ways)
         value = join(first, second)
         if on_data:

@@ -9,6 +9,15 @@ from collections.abc import Iterator
 #: flags that change from one round to the next: what one round wrote, another one reads
 _OF_A_ROUND = re.compile(r"first|last|start|begin|init|reset|done|new|warm|empty|step|has_")
 _TRAINING = re.compile(r"train|learning_phase")
+#: what tells that a model is only asked, and the same said the other way round
+_EVALUATES = re.compile(
+    r"(self\.)?_?(is_)?(test(ing)?|eval(uate|uating|uation)?|infer(ence|ring)?|predict(ing)?)(_mode)?"
+)
+_TRAINS = re.compile(r"(self\.)?_?(is_)?train(ing)?(_mode|_phase)?")
+_MODE = re.compile(r"[\w.]*mode\w* == (.+)")
+_MODE_TRAINS = re.compile(r"\W?(\w+\.)*train\w*\W?", re.IGNORECASE)
+_MODE_EVALUATES = re.compile(r"\W?(\w+\.)*(test|eval|pred|infer|val)\w*\W?", re.IGNORECASE)
+_BEGINS = re.compile(r"\w*init(iali[sz]ed|ed|_required|_done|_needed)?")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -47,6 +56,23 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, holds: bool) -> It
         yield f"{text} == {right.value!r}", same
     elif isinstance(right, ast.Attribute) and right.attr.isupper():
         yield f"{text} == {ast.unparse(right)}", same
+
+
+def evaluates(test: ast.expr, holds: bool) -> bool:
+    """Where a test has this outcome nothing is trained: `if not training:`, `if mode == "test":`."""
+    for text, truth in flags_of(test, holds):
+        mode = _MODE.fullmatch(text)
+        if mode is not None and (_MODE_EVALUATES if truth else _MODE_TRAINS).fullmatch(mode[1]):
+            return True
+        if (_EVALUATES if truth else _TRAINS).fullmatch(text):
+            return True
+    return False
+
+
+def begins(test: ast.expr) -> bool:
+    """It is asked whether something has its first values."""
+    names = (n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in ast.walk(test))
+    return any(_BEGINS.fullmatch(name) for name in names)
 
 
 def is_settled(text: str, rebound: frozenset[str]) -> bool:

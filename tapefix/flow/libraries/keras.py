@@ -70,6 +70,8 @@ class Keras(ValueMethods):
             if layers is not None and isinstance(layers.ref, Sequence):
                 layer.children = list(layers.ref.items) if layers.ref.items is not None else [layers.ref.element()]
                 self.built_by_input(layer)
+            elif layers is not None and layers.const is not None:
+                layer.parameter = True  # what it is made of can't be seen
             return Value(Kind.OBJECT, ref=layer, node=node)
         if tail in ("Model", "Functional"):
             return self.functional(given, node)
@@ -77,6 +79,8 @@ class Keras(ValueMethods):
             return self.tf_custom_gradient(path, given, node)
         if tail == "StatelessScope":
             return UNKNOWN
+        if tail == "InputSpec":
+            return Value(Kind.SHAPE)
         if path.startswith(("layers.", "applications.", "models.")) or tail[:1].isupper():
             return self.make_layer(tail, path, given, node)
         return UNKNOWN
@@ -166,7 +170,7 @@ class Keras(ValueMethods):
         if layer.function is not None:
             result = self.call(layer.function, Arguments(given.args[:1], {}), node)
             return result
-        if layer.api == "Sequential":
+        if layer.api == "Sequential" and (layer.children or not layer.parameter):
             current = inputs[0] if inputs else UNKNOWN
             for child in layer.children:
                 if any(isinstance(ref, Source) for ref in child.refs):

@@ -10,10 +10,19 @@ from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.keras import Keras
 from tapefix.flow.objects import Api, Bound, Function, Instance, Layer, Mapping, Sequence
-from tapefix.flow.values import MISSING, NONE, UNKNOWN, Kind, Tape, Value, Var, join_all
+from tapefix.flow.scope import argument_names
+from tapefix.flow.values import MISSING, NONE, UNKNOWN, Kind, Lost, Tape, Value, Var, join_all
 
 #: methods of a model that do not make its weights
 _BUILDS_NOTHING = frozenset("compile add add_loss add_metric add_weight get_layer get_config".split())
+
+
+def is_put_back(lost: Lost, node: ast.AST) -> bool:
+    """`layer.set_weights(...)` of what was `layer.get_weights()`, or by way of a vector of all weights."""
+    read = lost.site.spot.node
+    calls = [n.func for n in (read, node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    same = len({ast.unparse(function.value) for function in calls}) == 1
+    return lost.site.how is How.WEIGHTS_COPIED and len(calls) == 2 and same
 
 
 class LossObject:
@@ -100,6 +109,8 @@ class KerasTraining(Keras):
                 given.args[:1],
                 ".set_weights()",
             )
+            # clipped, or kept as one long vector: weights that go back to where they were read before the tape
+            lost = frozenset(x for x in lost if x.tapes or not is_put_back(x, node))
             made_once = any(f.function and getattr(f.function.node, "name", "") == "__init__" for f in self.frames)
             # a copy to begin with is what people want, unless nothing else trains the original
             model.written = frozenset(x.weakened() for x in lost) if made_once else lost
@@ -205,13 +216,18 @@ class KerasTraining(Keras):
         loss = given.get(1, "loss")
         if loss is None or isinstance(loss.const, str):
             model.compiled = loss or NONE
-            if not self.has_train_step(model):
+            if not self.has_train_step(model) and not self.is_only_evaluated():
                 self.keras_run(receiver, model, None, node)
             return NONE
         model.compiled = loss
         if not self.has_train_step(model):
             self.keras_run(receiver, model, loss, node)
         return NONE
+
+    def is_only_evaluated(self) -> bool:
+        """Models are evaluated in this file, and none is fitted."""
+        text = self.module.document.text
+        return ".evaluate(" in text and not any(word in text for word in (".fit", ".train_on_batch", "def train"))
 
     @staticmethod
     def has_train_step(model: Any) -> bool:
@@ -224,7 +240,7 @@ class KerasTraining(Keras):
         tape = Tape(node, "fit")
         self.tapes.append(tape)
         try:
-            prediction = self.call(receiver, Arguments([Value(Kind.TENSOR)], {}), node)
+            prediction = self.call(receiver, Arguments([Value(Kind.TENSOR)], self.as_in_fit(model)), node)
             if not prediction.kind & (Kind.TENSOR | Kind.CONTAINER):
                 prediction = prediction.with_(kind=prediction.kind | Kind.TENSOR)
             own = self.own_loss(receiver, model, prediction, node)
@@ -232,6 +248,14 @@ class KerasTraining(Keras):
                 self.loss_reached(result, [model], node, "loss")
         finally:
             self.tapes.remove(tape)
+
+    @staticmethod
+    def as_in_fit(model: Any) -> dict[str, Value]:
+        """What `fit` tells a model beside its inputs."""
+        found = model.cls.find("call") if isinstance(model, Instance) and model.cls is not None else None
+        function = found[1].ref if found is not None else None
+        asks = isinstance(function, Function) and "training" in argument_names(function.node)
+        return {"training": Value(Kind.NUMBER, const=True)} if asks else {}
 
     def own_loss(self, receiver: Value, model: Any, prediction: Value, node: ast.AST) -> Value | None:
         """The loss of a model that says itself how it is computed."""

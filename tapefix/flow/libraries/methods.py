@@ -25,7 +25,7 @@ from tapefix.flow.objects import (
     Weights,
     parts_of,
 )
-from tapefix.flow.values import NONE, NUMERIC, UNKNOWN, Dep, Kind, Source, Tape, Value, Var, join
+from tapefix.flow.values import NO_DEPS, NONE, NUMERIC, UNKNOWN, Dep, Kind, Source, Tape, Value, Var, join
 
 #: methods of arrays that compute
 ARRAY_METHODS = frozenset(
@@ -134,6 +134,7 @@ class ValueMethods(NumPy):
                 base = base.value
             self.use(variable.buffer, Role.WRITE, base, carries)
         variable.counts = variable.counts or content_dtype(value) == "int"
+        value = self.written_value(value)
         lost = self.cut(how, place, [value], f".{name}(...)", buffer=variable.buffer, variable=variable)
         self.written_here(how, place)
         self.stores += not lost <= variable.stored
@@ -142,6 +143,14 @@ class ValueMethods(NumPy):
         else:
             variable.stored = variable.stored | lost
         return receiver if receiver.ref is variable else Value(Kind.VARIABLE, ref=variable, node=node)
+
+    def written_value(self, value: Value) -> Value:
+        """What a write takes: while no tape runs, an optimizer's step is a number, and so is a first value."""
+        whole = self.whole(value)
+        if not whole.live or (self.tapes and not self.is_beginning()):
+            return value
+        kept = NO_DEPS if self.is_beginning() else frozenset(dep for dep in whole.live if not dep.stepped)
+        return value if kept == whole.live else whole.with_(live=kept, ref=None, alts=())
 
     def written_here(self, how: How, place: ast.AST) -> None:
         """Keeps what held at each write: reads where it does not hold cannot see it."""
@@ -167,7 +176,7 @@ class ValueMethods(NumPy):
         self, receiver: Value, weight: WeightOf, name: str, given: Arguments, node: ast.AST
     ) -> Value | None:
         if name in ("assign", "assign_add", "assign_sub"):
-            value = given.get(0, "value", "delta") or UNKNOWN
+            value = self.written_value(given.get(0, "value", "delta") or UNKNOWN)
             place = self.statement if isinstance(self.statement, (ast.Expr, ast.Assign)) else node
             lost = self.cut(How.VARIABLE_WRITE, place, [value], f".{name}(...)", variable=weight.owner)
             owner = weight.owner

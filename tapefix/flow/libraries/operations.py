@@ -26,6 +26,8 @@ COMPARISONS = frozenset(
     is_inf is_finite isnan isinf isfinite reduce_any reduce_all in_top_k approximate_equal is_non_decreasing
     is_strictly_increasing isclose any all sequence_mask allclose""".split()
 )
+#: whether a value is one that stands for padding, or none at all: no threshold that moves with the weights
+EQUALITIES = frozenset("equal not_equal is_nan is_inf is_finite isnan isinf isfinite".split())
 COUNTED = frozenset(
     """bincount histogram_fixed_width histogram_fixed_width_bins count_nonzero unique unique_with_counts
     confusion_matrix as_string encode_jpeg encode_png decode_jpeg decode_png edit_distance ctc_greedy_decoder
@@ -65,6 +67,12 @@ SELECTING = {
     "unsorted_segment_max": (1, "segment_ids"),
     "reverse_sequence": (1, "seq_lengths"),
     "repeat": (1, "repeats"),
+    "SparseTensor": (0, "indices"),
+    "from_row_lengths": (1, "row_lengths"),
+    "from_row_splits": (1, "row_splits"),
+    "from_row_starts": (1, "row_starts"),
+    "from_row_limits": (1, "row_limits"),
+    "from_value_rowids": (1, "value_rowids"),
 }
 #: the first argument is a label: a value that was detached there was detached on purpose
 LABELLED_TAILS = (

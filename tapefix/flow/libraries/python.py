@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
+from typing import Any
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.interpreter.python_builtins import Builtins
 from tapefix.flow.libraries import operations as ops
-from tapefix.flow.objects import Api, Bound, Distribution, Foreign, Function, Instance, Mapping, Sequence, api_value
-from tapefix.flow.values import NUMERIC, UNKNOWN, Kind, Value, join, join_all
+from tapefix.flow.objects import (
+    Api,
+    Bound,
+    Distribution,
+    Foreign,
+    Function,
+    Instance,
+    Layer,
+    Mapping,
+    Sequence,
+    api_value,
+)
+from tapefix.flow.values import NUMERIC, UNKNOWN, Kind, Source, Value, Var, join, join_all
 
 
 class PythonLibraries(Builtins):
@@ -35,6 +48,32 @@ class PythonLibraries(Builtins):
         made = Instance(kept.label, self.spot(node), cls=kept.cls, attrs=dict(kept.attrs), written=kept.written)
         return Value(Kind.OBJECT, ref=made, node=node)
 
+    def copied_deeply(self, value: Value, node: ast.AST) -> Value:
+        """A copy of an object or layer with weights of its own, those of the original to begin with."""
+        made: dict[Any, Any] = {}
+
+        def copy_of(one: Value) -> Value:
+            ref = one.ref
+            if one.alts or not isinstance(ref, (Instance, Layer, Var, Sequence, Mapping)):
+                return one
+            if ref not in made:
+                made[ref] = replace(ref, spot=self.spot(node), given=True) if isinstance(ref, Source) else replace(ref)
+                fill(made[ref])
+            return one.with_(ref=made[ref])
+
+        def fill(copy: Any) -> None:
+            if isinstance(copy, Instance):
+                copy.attrs = {name: copy_of(part) for name, part in copy.attrs.items()}
+            elif isinstance(copy, Layer):
+                copy.children = [copy_of(part) for part in copy.children]
+            elif isinstance(copy, Sequence):
+                copy.items = [copy_of(part) for part in copy.items] if copy.items is not None else None
+                copy.rest = copy_of(copy.rest) if copy.rest is not None else None
+            elif isinstance(copy, Mapping):
+                copy.items = {key: copy_of(part) for key, part in copy.items.items()}
+
+        return copy_of(value)
+
     def call_python_library(self, name: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         if name == "functools.partial" and given.args:
             return Value(Kind.OBJECT, ref=Bound(given.args[0], tuple(given.args[1:]), given.keywords))
@@ -50,7 +89,7 @@ class PythonLibraries(Builtins):
             start = given.args[2] if len(given.args) > 2 else element
             return join(start, self.call(given.args[0], Arguments([start, element], {}), node))
         if name in ("copy.copy", "copy.deepcopy") and given.args:
-            return self.copied(given.args[0], node) if tail == "copy" else given.args[0]
+            return self.copied(given.args[0], node) if tail == "copy" else self.copied_deeply(given.args[0], node)
         if name in ("collections.deque", "collections.OrderedDict", "collections.defaultdict", "collections.Counter"):
             if tail == "deque":
                 return self._as_sequence(given, "list") if given.args else Value(Kind.CONTAINER, ref=Sequence("list"))

@@ -105,7 +105,8 @@ class TensorFlow(PythonLibraries):
             return Value(Kind.SHAPE, node=node)  # of sizes alone
         if tail in ops.HOW_OF and not (tail == "bernoulli" and path.startswith("keras")):
             how = ops.HOW_OF[tail]
-            lost = self.cut(how, node, values, tail, lost=tuple(getattr(node, "args", ())))
+            weak = tail in ops.EQUALITIES
+            lost = self.cut(how, node, values, tail, weak, lost=tuple(getattr(node, "args", ())))
             dtype = "bool" if how is How.COMPARED else "float" if how is How.ROUNDED or tail == "poisson" else "int"
             return Value(Kind.TENSOR, lost=lost, dtype=dtype, node=node)
         if path.startswith("strings."):
@@ -351,7 +352,7 @@ class TensorFlow(PythonLibraries):
             return Value(Kind.NUMBER, const=True)
         if value.kind and not value.kind & ~(Kind.ARRAY | Kind.NUMBER | Kind.CONTAINER):
             return Value(Kind.NUMBER, const=False)
-        return Value(Kind.NUMBER)
+        return Value(Kind.NUMBER, node=node)
 
     tf_is_tf_type = tf_is_tensor
 

@@ -11,6 +11,7 @@ from tapefix.flow.objects import Instance, Layer, WeightOf, Weights, parts_of
 from tapefix.flow.sources.teachers import Teachers, is_statistic
 from tapefix.flow.values import CutSite, Lost, Source, Tape, Value, Var
 
+_WEIGHT_NAMES = frozenset({"kernel", "bias", "gamma", "beta", "embeddings", "recurrent_kernel"})
 ALL = frozenset({"variables", "weights"})
 
 
@@ -100,6 +101,8 @@ class Lists(Teachers):
             listed = leaf.ref
             if not isinstance(listed, (Weights, WeightOf)) or listed.which not in ALL or self.is_sifted(listed):
                 continue
+            if listed.owner.frozen:
+                continue  # frozen for another model: what is trained here is not listed by any other name
             statistics = [s for s in self.reach(listed.owner) if is_statistic(s, listed.which)]
             if statistics:
                 site = self.site(How.ALL_WEIGHTS, node, f".{listed.which}")
@@ -115,6 +118,8 @@ class Lists(Teachers):
         touched = {d.source for d in whole.live} | {x.source for x in whole.lost}
         if tape is None or tape.unsure or not whole.live or not all(self.is_known(source) for source in touched):
             return
+        if any(tape in source.made_under for source in touched) or self.replaces_weights():
+            return  # a copy with other weights in it, made for this step: what these are made of is not known
         held = touched.union(*(self.reach(source) for source in touched))
         for part in parts_of(sources):
             # of several that it may be, one that is right is enough
@@ -199,6 +204,18 @@ class Lists(Teachers):
                 site = there
             self.report(Lost(site, owner, frozenset()), asked, partial=False)
 
+    def replaces_weights(self) -> bool:
+        """Tensors are put where layers keep their weights, as for the inner step of a meta learner."""
+        tree = self.module.document.tree
+        return any(
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and node.attr in _WEIGHT_NAMES
+            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+            or is_call_of(node, "setattr")
+            for node in ast.walk(tree)
+        )
+
     def untracked(self, sources: Value, target: Value, asked: Target) -> None:
         """Layers that a model keeps in a plain object, where Keras does not look for them."""
         used = {d.source for d in self.whole(target).live}
@@ -255,9 +272,24 @@ class Lists(Teachers):
             listed = leaf.ref
             if not isinstance(listed, (Weights, WeightOf)) or not listed.early or listed.node is None:
                 continue
-            if listed.owner.ready and used & self.reach(listed.owner):
+            if listed.owner.ready and used & self.reach(listed.owner) and not self.is_called_elsewhere(listed.node):
                 site = self.site(How.NOT_BUILT, listed.node, f".{listed.which}")
                 self.report(Lost(site, listed.owner, frozenset()), asked, partial=False)
+
+    def is_called_elsewhere(self, listed: ast.AST) -> bool:
+        """A method lists the weights of a model that another one calls: perhaps before."""
+        if not isinstance(listed, ast.Attribute) or not isinstance(listed.value, ast.Attribute):
+            return False
+        owner = ast.dump(listed.value)
+        holding, calling = set(), set()
+        for function in ast.walk(self.module.document.tree):
+            if isinstance(function, ast.FunctionDef):
+                inner = list(ast.walk(function))
+                if listed in inner:
+                    holding.add(function)
+                elif any(isinstance(node, ast.Call) and ast.dump(node.func) == owner for node in inner):
+                    calling.add(function)
+        return bool(calling) and not any(function.name == "__init__" for function in holding)
 
     def rebound_sources(self, sources: Value, tape: Tape | None, asked: Target) -> None:
         """Sources that were Variables, until a step put a tensor in their place."""

@@ -48,7 +48,9 @@ class MadeAnew(Lists):
             while made.holder is not None and made.holder not in whole_of:
                 made = made.holder
                 whole_of.add(made)
-            if tape in made.made_under and made.spot is not None and not any(s.given or s.frozen for s in whole_of):
+            if any(s.given or s.frozen for s in whole_of) or self.replaces_weights():
+                continue
+            if tape in made.made_under and made.spot is not None:
                 site = self.site(How.MADE_ANEW, made.spot.node, self.text(made.spot.node))
                 site.spot = made.spot
                 self.report(Lost(site, made, frozenset({tape})), seen, partial=False)
