@@ -11,7 +11,6 @@ from typing import Any
 from tapefix.flow.facts import Buffer
 from tapefix.flow.values import NO_LOST, Kind, Lost, Source, Value, join, join_all
 
-
 #: libraries whose modules and models TensorFlow's tape knows nothing of
 _OTHERS = (
     "torch.",

@@ -12,7 +12,6 @@ from tapefix.flow.interpreter.core import Jump, PredicatedReturn, Stopped
 from tapefix.flow.objects import Api, ClassObject, Function, Generator, Instance, Layer, Mapping, Sequence
 from tapefix.flow.values import MISSING, NO_DEPS, NO_LOST, NONE, UNKNOWN, Kind, Lost, Tape, Value, join, join_all
 
-
 _CONTAINERS = frozenset({"list", "tuple", "dict", "set"})
 _NO_TENSORS = frozenset({"ndarray", "int", "float", "str", "Number", "generic", "bytes", "bool"})
 

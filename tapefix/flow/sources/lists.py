@@ -208,10 +208,12 @@ class Lists(Teachers):
         """Tensors are put where layers keep their weights, as for the inner step of a meta learner."""
         tree = self.module.document.tree
         return any(
-            isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and node.attr in _WEIGHT_NAMES
-            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+            (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and node.attr in _WEIGHT_NAMES
+                and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+            )
             or is_call_of(node, "setattr")
             for node in ast.walk(tree)
         )
