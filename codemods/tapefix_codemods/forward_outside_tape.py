@@ -18,10 +18,10 @@ After
 Fix
 ---
 Safe where the block can open before the forward pass: nothing runs twice or in another order. Unsafe where the
-forward pass stands before a loop (it then runs in every step), before the function that `minimize` calls under its own
-tape, or in the caller of the function that opens the tape (which then gets the inputs in place of the outputs), or
-where a constructor computes a table from Variables (which becomes a property). What makes Variables is never moved into
-a step.
+forward pass stands before a loop (it then runs in every step) or in the caller of the function that opens the tape
+(which then gets the inputs in place of the outputs), where a constructor computes a table from Variables (which
+becomes a property), or where a function that the tape runs only hands on a value (it then computes it). What makes
+Variables is never moved into a step.
 
 See https://www.tensorflow.org/guide/autodiff
 """
@@ -33,7 +33,7 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.flow import Cut, How, Model
 from tapefix.rewrite.accumulators.syntax import syntax_of
-from tapefix.rewrite.into_closure import moved_into_closure
+from tapefix.rewrite.into_closure import moved_into_closures
 from tapefix.rewrite.into_tape import handed_over, moved, why_not_again
 from tapefix.rewrite.on_demand import computed_on_demand
 from tapefix.rewrite.tape_block import Block, block_of, widened
@@ -46,16 +46,26 @@ class ForwardOutsideTape(Codemod):
     why = "the tape records what runs inside its block"
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
-        if any(target.what == "minimize" for target in cut.targets):
-            return moved_into_closure(model, cut)
+        minimised = {target.spot.node for target in cut.targets if target.what == "minimize"}
+        if minimised:
+            outside = model.of(How.OUTSIDE_TAPE)
+            return moved_into_closures(
+                model, [other for other in outside if minimised & {target.spot.node for target in other.targets}]
+            )
         block = block_of(model, cut)
         if isinstance(block, Refusal):
-            return block
+            closed = moved_into_closures(model, [cut])
+            return closed if isinstance(closed, Fix) else block
         cuts = [other for other in model.of(How.OUTSIDE_TAPE) if _same(block_of(model, other), block)]
         first = widened(model, cuts, block)
         if isinstance(first, Fix):
             return first
-        for rewrite in (moved(model, cuts, block), handed_over(model, cuts, block), computed_on_demand(model, cut)):
+        for rewrite in (
+            moved(model, cuts, block),
+            handed_over(model, cuts, block),
+            computed_on_demand(model, cut),
+            moved_into_closures(model, cuts),
+        ):
             if isinstance(rewrite, Fix):
                 return rewrite
         problem = why_not_again(model, syntax_of(model.document_of(cut.spot)).statement(cut.spot.node))
