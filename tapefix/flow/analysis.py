@@ -15,6 +15,7 @@ from tapefix.flow.modules import TREES, Loader, no_modules
 from tapefix.flow.objects import Imported
 from tapefix.flow.scope import ModuleState, Scope
 from tapefix.flow.values import UNKNOWN, Kind, Value
+from tapefix.flow.waiting import Waiting
 from tapefix.flow.worth.prefilter import Roots, is_graph_code, may_hold_findings, roots_of
 
 #: a module that can have to do with gradients
@@ -61,6 +62,7 @@ class Analysis(Entries):
         """Empties the tables by which everything that was made holds everything else."""
         for state in self.modules.values():
             state.scope.vars.clear()
+            state.demand = None
         for table in vars(self).values():
             if isinstance(table, (dict, list)):
                 table.clear()
@@ -75,7 +77,7 @@ class Analysis(Entries):
             whole = self.read_module(ref.document, ref.module)
             if whole is None or not ref.name:
                 return whole or UNKNOWN
-            value: Value | None = whole.ref.vars.get(ref.name)
+            value: Value | None = whole.ref.lookup(ref.name)
             again = value.ref if value is not None and isinstance(value.ref, Imported) else None
             if value is None or (again is not None and again.document is ref.document and again.name == ref.name):
                 inner = self.loader(ref.name, 1, ref.document.filename)  # a module of a package
@@ -97,16 +99,28 @@ class Analysis(Entries):
             except UnreadableDocument:
                 return None
             state = self.enter(document, name or document.filename)
-            self.run_imported(state)
+            self.wait(state)
         return Value(Kind.OBJECT, ref=state.scope)
 
-    def run_imported(self, state: ModuleState) -> None:
-        """Runs a module that was imported, on a budget of its own."""
-        mine, self.budget = self.budget, min(self.budget, MOST_FOR_IMPORT)
-        start = self.budget
-        with contextlib.suppress(BudgetSpent):
-            self.run_module(state)
-        self.budget = mine - (start - max(self.budget, 0))
+    def wait(self, state: ModuleState) -> None:
+        """A module that was imported is run where its names are asked for, on a budget of its own."""
+        waiting = Waiting(state.document.tree)
+        budget = MOST_FOR_IMPORT
+
+        def demand(name: str) -> bool:
+            nonlocal budget
+            statements = waiting.take(name) if budget > 0 else []
+            if statements:
+                mine, self.budget = self.budget, min(self.budget, budget)
+                start = self.budget
+                with contextlib.suppress(BudgetSpent):
+                    self.run_module(state, statements)
+                spent = start - max(self.budget, 0)
+                self.budget = mine - spent
+                budget -= spent
+            return bool(statements)
+
+        state.demand = demand
 
     def enter(self, document: Document, name: str) -> ModuleState:
         state = ModuleState(name, document)
@@ -114,11 +128,11 @@ class Analysis(Entries):
         self.modules[document.filename] = state
         return state
 
-    def run_module(self, state: ModuleState) -> None:
+    def run_module(self, state: ModuleState, statements: list[ast.stmt]) -> None:
         saved, self.tapes = self.tapes, []
         self.frames.append(Frame(None, state.scope))
         try:
-            self.run(state.document.tree.body)
+            self.run(statements)
         finally:
             self.frames.pop()
             self.tapes = saved
@@ -130,7 +144,7 @@ class Analysis(Entries):
         state = self.enter(self.document, "__main__")
         complete = True
         try:
-            self.run_module(state)
+            self.run_module(state, self.document.tree.body)
             self.roots(state)
             self.tell_terms()
         except (BudgetSpent, RecursionError):

@@ -8,13 +8,12 @@ from tapefix.flow.facts import Target
 from tapefix.flow.interpreter.core import Frame
 from tapefix.flow.objects import ClassObject, Function, Instance, Layer, Sequence
 from tapefix.flow.scope import ModuleState, argument_names
+from tapefix.flow.syntax import nodes_of
 from tapefix.flow.targets import Targets
 from tapefix.flow.values import NO_LOST, Dep, Kind, Lost, Source, Tape, Value, Var, join_all
 from tapefix.flow.worth.prefilter import Roots
+from tapefix.flow.worth.vocabulary import GUESSES, TRUTHS
 
-#: what the arguments of a loss are called
-TRUTHS = ("y_true", "true", "labels", "y", "target", "targets", "label")
-GUESSES = ("y_pred", "pred", "y_hat", "logits", "predictions", "yhat", "prediction")
 LAYERS = ("Layer", "Model", "Sequential", "Module", "AbstractRNNCell", "Wrapper")
 
 
@@ -85,8 +84,8 @@ class Entries(Targets):
         """Something else is done with the function in its file than to call it, or nothing at all."""
         name = getattr(function.node, "name", "")
         tree = function.scope.module.document.tree
-        called = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
-        uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+        called = [n.func for n in nodes_of(tree) if isinstance(n, ast.Call)]
+        uses = [n for n in nodes_of(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
         return not uses or any(all(use is not one for one in called) for use in uses)
 
     def loss_root(self, function: Function, args: list[Value], names: list[str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tapefix.flow.facts import Buffer
+from tapefix.flow.syntax import children
 from tapefix.flow.values import NO_LOST, Kind, Lost, Source, Value, join, join_all
 
 #: libraries whose modules and models TensorFlow's tape knows nothing of
@@ -98,7 +99,7 @@ def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | as
         node = todo.pop()
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            todo += ast.iter_child_nodes(node)
+            todo += children(node)
 
 
 @dataclass(eq=False)

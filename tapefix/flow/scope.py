@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,8 @@ def canonical(name: str) -> str:
 _WRITES = re.compile(
     r"\bassign(?:_add|_sub)?\b|moving_average|update_(?:add|sub)|\.update\(|scatter_(?:nd_)?(?:update|add|sub|max|min)|set_value"
 )
-_MODEL_NAME = re.compile(r"(\w+)\.trainable_(?:variables|weights)\b")
+_ASKED_FOR_WEIGHTS = re.compile(r"\.trainable_(?:variables|weights)\b")
+_LAST_NAME = re.compile(r"\w+$")
 
 
 @dataclass(eq=False)
@@ -54,11 +56,19 @@ class ModuleState:
     name: str
     document: Document
     scope: Scope = None  # type: ignore[assignment]
+    #: runs what has to be run before a name of an imported module can be looked up, and tells whether anything was
+    demand: Callable[[str], bool] | None = None
 
     @functools.cached_property
     def model_names(self) -> frozenset[str]:
         """Names whose trainable variables are asked for somewhere in the file: they stand for models."""
-        return frozenset(_MODEL_NAME.findall(self.document.text))
+        text = self.document.text
+        found = set()
+        for match in _ASKED_FOR_WEIGHTS.finditer(text):
+            name = _LAST_NAME.search(text, max(0, match.start() - 80), match.start())
+            if name is not None:
+                found.add(name.group())
+        return frozenset(found)
 
     @functools.cached_property
     def writes(self) -> bool:
@@ -83,6 +93,8 @@ class Scope:
         while scope is not None:
             if name in scope.vars and (scope is self or scope.kind != "class"):
                 return scope.vars[name]
+            if scope.parent is None and scope.module.demand is not None and scope.module.demand(name):
+                return scope.vars.get(name)
             scope = scope.parent
         return None
 

@@ -10,6 +10,7 @@ from tapefix.flow.asked import Asked, both_answered, is_repeated
 from tapefix.flow.facts import How, Spot, Target
 from tapefix.flow.libraries.library import Library
 from tapefix.flow.objects import Instance, WeightOf, Weights, parts_of
+from tapefix.flow.syntax import children
 from tapefix.flow.values import CutSite, Kind, Lost, Source, Tape, Value, Var
 
 
@@ -88,9 +89,9 @@ def integer_parameters(owner: object, known: set[Source]) -> Iterator[Spot]:
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function or module without those of the functions inside it."""
-    todo = list(ast.iter_child_nodes(scope))
+    todo = children(scope)
     while todo:
         node = todo.pop()
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            todo += ast.iter_child_nodes(node)
+            todo += children(node)

@@ -12,6 +12,7 @@ from tapefix.flow.interpreter.core import head_of
 from tapefix.flow.objects import Bound, Function, Instance, Layer, Mapping, Sequence, WeightOf, Weights, parts_of
 from tapefix.flow.sources.lists import leaves_of
 from tapefix.flow.sources.updates import Updates
+from tapefix.flow.syntax import nodes_of
 from tapefix.flow.tape_use import TapeUse
 from tapefix.flow.values import ANY_TAPE, NONE, UNKNOWN, CutSite, Dep, Kind, Left, Lost, Source, Tape, Value, Var
 from tapefix.flow.watching import Watching
@@ -298,7 +299,7 @@ class Targets(TapeUse, Watching, Updates):
         if function is None:
             return False
         if function not in self.shows_none:
-            self.shows_none[function] = any(asserts_none(node) for node in ast.walk(function))
+            self.shows_none[function] = any(asserts_none(node) for node in nodes_of(function))
         return self.shows_none[function]
 
     def is_alive(self, source: Source, alive: set[Source]) -> bool:

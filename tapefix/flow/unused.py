@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tapefix.documents.document import Document
 from tapefix.flow.objects import Api, Instance, Layer, parts_of
+from tapefix.flow.syntax import children, nodes_of
 from tapefix.flow.values import Source, Value, Var
 
 _WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
@@ -85,7 +86,7 @@ def _assignments(tree: ast.Module) -> list[ast.Assign]:
     found = []
     todo: list[ast.AST] = [tree]
     while todo:
-        for child in ast.iter_child_nodes(todo.pop()):
+        for child in children(todo.pop()):
             if isinstance(child, ast.Assign):
                 if len(child.targets) == 1 and isinstance(child.value, ast.Call):
                     found.append(child)
@@ -130,11 +131,11 @@ class _Index:
                 scope = node
             elif isinstance(node, (ast.Global, ast.Nonlocal)):
                 self.outer.update(node.names)
-            todo += [(child, scope) for child in ast.iter_child_nodes(node)]
+            todo += [(child, scope) for child in children(node)]
 
     @functools.cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        return {child: parent for parent in ast.walk(self.tree) for child in ast.iter_child_nodes(parent)}
+        return {child: parent for parent in nodes_of(self.tree) for child in children(parent)}
 
     @functools.cached_property
     def own_listings(self) -> bool:

@@ -79,7 +79,7 @@ class Attributes(Containers):
         return Value(Kind.UNKNOWN, lost=owner.lost, ref=Foreign(f"{foreign.name}.{name}"), node=node)
 
     def attribute_of_Scope(self, owner: Value, module: Scope, name: str, node: ast.AST) -> Value:
-        value = module.vars.get(name, UNKNOWN)
+        value = module.lookup(name) or UNKNOWN
         return self.imported(value.ref) if isinstance(value.ref, Imported) else value
 
     def attribute_of_Super(self, owner: Value, ref: Any, name: str, node: ast.AST) -> Value | None:

@@ -282,10 +282,10 @@ class Core:
         function = self.frame.function.node if self.frame.function else None
         known = self.flags.get((function, test, holds))
         if known is None:
-            if function not in self.loop_names:
+            told = dict(flags_of(test, holds))
+            if told and function not in self.loop_names:
                 self.loop_names[function] = rebound_names(function)
-            rebound = self.loop_names[function]
-            known = {(function, text): truth for text, truth in flags_of(test, holds) if is_settled(text, rebound)}
+            known = {(function, text): b for text, b in told.items() if is_settled(text, self.loop_names[function])}
             self.flags[function, test, holds] = known
         return known
 

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tapefix.flow.syntax import children
+
 #: flags that change from one round to the next: what one round wrote, another one reads
 _OF_A_ROUND = re.compile(r"first|last|start|begin|init|reset|done|new|warm|empty|step|has_")
 _TRAINING = re.compile(r"train|learning_phase")
@@ -84,9 +86,16 @@ def is_settled(text: str, rebound: frozenset[str]) -> bool:
 def rebound_names(function: ast.AST | None) -> frozenset[str]:
     """What a function binds in a loop, and the attributes that it sets anywhere."""
     found: set[str] = set()
-    for node in ast.walk(function) if function is not None else ():
-        if isinstance(node, _LOOPS):
-            found |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found.add(ast.unparse(node))
+    todo: list[tuple[ast.AST, bool]] = [] if function is None else [(function, False)]
+    while todo:
+        node, looped = todo.pop()
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Store):
+                found.add(ast.unparse(node))
+        elif isinstance(node, ast.Name):
+            if looped and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            continue
+        looped = looped or isinstance(node, _LOOPS)
+        todo += [(child, looped) for child in children(node)]
     return frozenset(found)

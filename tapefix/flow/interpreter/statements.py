@@ -10,6 +10,7 @@ from tapefix.flow.interpreter.loops import Loops
 from tapefix.flow.objects import Api, ClassObject, Function, Imported, Instance, Layer, api_value
 from tapefix.flow.scope import Scope, canonical
 from tapefix.flow.values import NONE, UNKNOWN, Kind, Value
+from tapefix.flow.waiting import ANY
 
 
 class Statements(Loops):
@@ -83,6 +84,8 @@ class Statements(Loops):
             if alias.name == "*":
                 whole = self.imported(Imported(found, module, node.level, "")) if found is not None else UNKNOWN
                 if isinstance(whole.ref, Scope):
+                    if whole.ref.module.demand is not None:
+                        whole.ref.module.demand(ANY)
                     self.scope.vars.update(whole.ref.vars)
                 continue
             if found is not None or node.level:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tapefix.flow.facts import How, Spot
 from tapefix.flow.interpreter.choices import Choices
 from tapefix.flow.objects import Function, Instance, Layer, Sequence, flat, own_nodes
+from tapefix.flow.syntax import nodes_of
 from tapefix.flow.values import Lost, Source, Tape, Value
 
 _DYNAMIC = frozenset({"locals", "vars", "globals", "eval", "exec"})
@@ -54,7 +55,7 @@ def reads_of(scope: Scoped) -> Reads:
 
 def loads_in(node: ast.AST) -> Counter[str]:
     found: Counter[str] = Counter()
-    for part in ast.walk(node):
+    for part in nodes_of(node):
         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Store):
             found[part.id] += 1
         elif isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name):

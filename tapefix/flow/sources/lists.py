@@ -9,6 +9,7 @@ from typing import Any
 from tapefix.flow.facts import How, Spot, Target
 from tapefix.flow.objects import Instance, Layer, WeightOf, Weights, parts_of
 from tapefix.flow.sources.teachers import Teachers, is_statistic
+from tapefix.flow.syntax import nodes_of
 from tapefix.flow.values import CutSite, Lost, Source, Tape, Value, Var
 
 _WEIGHT_NAMES = frozenset({"kernel", "bias", "gamma", "beta", "embeddings", "recurrent_kernel"})
@@ -26,11 +27,11 @@ def leaves_of(value: Value) -> Iterator[Value]:
 
 def sifted(tree: ast.AST) -> Iterator[ast.AST]:
     """Lists out of which only some elements are taken."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, _COMPREHENSIONS):
             yield from (one.iter for one in node.generators if one.ifs)
         elif isinstance(node, ast.For):
-            if any(isinstance(n, ast.Attribute) and n.attr == "trainable" for n in ast.walk(node)):
+            if any(isinstance(n, ast.Attribute) and n.attr == "trainable" for n in nodes_of(node)):
                 yield node.iter
         elif isinstance(node, ast.Call) and is_call_of(node, "filter"):
             yield from node.args[1:]
@@ -73,7 +74,7 @@ class Lists(Teachers):
         """Whether only some of the listed weights are taken, those that are trainable perhaps."""
         tree = self.module.document.tree
         if tree not in self.sifted_lists:
-            self.sifted_lists[tree] = {node for whole in sifted(tree) for node in ast.walk(whole)}
+            self.sifted_lists[tree] = {node for whole in sifted(tree) for node in nodes_of(whole)}
         return listed.node in self.sifted_lists[tree]
 
     def listed(self, ref: Weights | WeightOf) -> set[Source]:

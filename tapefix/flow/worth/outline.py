@@ -14,14 +14,14 @@ import re
 from dataclasses import dataclass
 
 from tapefix.flow.worth import vocabulary
-from tapefix.flow.worth.vocabulary import NOTHING_ELSE, OTHERS, Away
+from tapefix.flow.worth.vocabulary import NOTHING_ELSE, OTHERS, Away, looks_like_loss
 
 _NOISE = re.compile(
     rb'"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*',
     re.S,
 )
 _HEADER = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)[ \t]*(\([^:]*\))?", re.M)
-_LAYER_BASES = re.compile(
+LAYER_BASES = re.compile(
     rb"Layer|Model|Module|Cell|Sequential|Wrapper|Network|Loss|Functional|Net\b|Block|Dense|Conv|Attention|Embedding"
 )
 _TOP_LEVEL = re.compile(rb"^[A-Za-z_@(\[]", re.M)
@@ -36,6 +36,12 @@ _SETTING = re.compile(
     rb"\bself\.\w+\s*(?:\[[^\]\n]*\]\s*)?(?:[-+*/|&]|//)?=(?!=)|\bsetattr\(|\bself\.\w+\s*,[^\n(]*=(?!=)"
 )
 KEPT = 600  # outlines
+#: methods that make what the others use
+MAKING = frozenset({b"__init__", b"build", b"__post_init__", b"setup"})
+#: methods that tell about a layer and compute nothing
+TELLING = frozenset(
+    b"get_config from_config compute_output_shape compute_output_spec __repr__ __str__ from_preset presets".split()
+)
 
 
 @dataclass(eq=False)
@@ -46,11 +52,13 @@ class Definition:
     row: int
     owner: bytes
     text: bytes
-    owner_is_layer: bool = False
+    owner_is_layer: bool = False  # its bases say so, or it has none
+    owner_has_layer_base: bool = False
 
     @functools.cached_property
     def names(self) -> frozenset[bytes]:
-        return frozenset(NAMES.findall(self.text))
+        """What its text mentions, its own name left aside."""
+        return frozenset(NAMES.findall(self.text, self.text.index(self.name) + len(self.name)))
 
     def bits(self, own: Outline) -> int:
         if self._bits < 0:
@@ -67,6 +75,26 @@ class Definition:
         return self.bits(own) & ~CUT | (CUT if own.away.buffers.search(self.text) else 0)
 
     _bits: int = -1
+
+
+def is_root_by_itself(definition: Definition) -> bool:
+    return is_layer_call(definition) or is_loss(definition)
+
+
+def is_layer_call(definition: Definition) -> bool:
+    """What Keras runs when a layer is called; any object can be called, so there a base has to tell."""
+    return (definition.name == b"call" and definition.owner_is_layer) or (
+        definition.name == b"__call__" and definition.owner_has_layer_base
+    )
+
+
+def is_loss(definition: Definition) -> bool:
+    """What Keras runs as a loss, or a function that makes one."""
+    if definition.name in (b"call", b"__call__"):
+        return b"Loss" in definition.owner
+    if definition.name == b"compute_loss":
+        return b"y_pred" in definition.text
+    return looks_like_loss(definition.text)
 
 
 @dataclass(eq=False)
@@ -133,7 +161,7 @@ def outline(filename: str, data: bytes) -> Outline:
     top_level = [m.start() for m in _TOP_LEVEL.finditer(text)]
     found = Outline(filename, text, b"", [], {}, {}, {}, [], {})
     spans: list[tuple[int, int]] = []
-    open_: list[tuple[int, bytes, bytes, bool]] = []  # indent, kind, name, is layer
+    open_: list[tuple[int, bytes, bytes, bool | None]] = []  # indent, kind, name, is a layer by its bases (None: none)
     for i, header in enumerate(headers):
         indent = len(header[1].expandtabs())
         while open_ and open_[-1][0] >= indent:
@@ -141,7 +169,7 @@ def outline(filename: str, data: bytes) -> Outline:
         name, kind = header[3], header[2]
         if kind == b"class":
             bases = header[4] or b""
-            open_.append((indent, kind, name, bool(_LAYER_BASES.search(bases)) or not bases))
+            open_.append((indent, kind, name, bool(LAYER_BASES.search(bases)) if bases else None))
             found.classes.setdefault(name, [])
             end = headers[i + 1].start() if i + 1 < len(headers) else len(text)
             found.bodies[name] = found.bodies.get(name, b"") + text[header.start() : end]
@@ -156,7 +184,8 @@ def outline(filename: str, data: bytes) -> Outline:
             definition = Definition(
                 name, bisect.bisect_right(lines, header.start()), owner[2] if owner else b"", text[header.start() : end]
             )
-            definition.owner_is_layer = bool(owner and owner[3])
+            definition.owner_has_layer_base = bool(owner and owner[3] is True)
+            definition.owner_is_layer = bool(owner and owner[3] is not False)
             found.definitions.append(definition)
             found.by_name.setdefault(name, []).append(definition)
             if owner:

@@ -14,14 +14,10 @@ from dataclasses import dataclass
 
 #: asks for a gradient outright, and needs nothing else to be wrong: an unwatched source, a forward pass outside
 _TAPES = frozenset({b"GradientTape"})
-_ASKS = frozenset(
-    b"gradient jacobian batch_jacobian minimize compile fit fit_generator train_on_batch add_loss".split()
-)
-_ASKING = re.compile(
-    rb"(?<!\bre)\.(?:gradient|jacobian|batch_jacobian|minimize|compile|fit|fit_generator|train_on_batch|add_loss)\s*\("
-)
+_ASKS = frozenset(b"minimize compile fit fit_generator train_on_batch add_loss".split())
+_ASKING = re.compile(rb"(?<!\bre)\.(?:minimize|compile|fit|fit_generator|train_on_batch|add_loss)\s*\(")
 #: names that can lose a gradient wherever they are used
-_CUTS = frozenset(
+CUTS = frozenset(
     b"""numpy assign assign_add assign_sub scatter_update scatter_nd_update scatter_add scatter_nd_add scatter_sub
     batch_scatter_update Variable predict predict_on_batch evaluate test_on_batch predict_classes predict_proba item
     tolist py_function numpy_function py_func eager_py_func get_weights set_weights get_value set_value eval
@@ -119,14 +115,33 @@ NOTHING_ELSE = Away()
 
 
 #: layers that are made where they are used, which is wrong in a layer's `call`
-_MADE = re.compile(
-    rb"\b(?:Dense|Conv[123]D|Conv[23]DTranspose|LSTM|GRU|SimpleRNN|Bidirectional|Embedding|BatchNormalization|"
-    rb"LayerNormalization|GroupNormalization|MultiHeadAttention|Sequential|EinsumDense|PReLU)\("
+MADE_LAYERS = frozenset(
+    b"""Dense Conv1D Conv2D Conv3D Conv2DTranspose Conv3DTranspose LSTM GRU SimpleRNN Bidirectional Embedding
+    BatchNormalization LayerNormalization GroupNormalization MultiHeadAttention Sequential EinsumDense PReLU""".split()
 )
+_MADE = re.compile(rb"\b(?:" + b"|".join(sorted(MADE_LAYERS)) + rb")\(")
 
 
 def makes_layers(text: bytes) -> bool:
     return bool(_MADE.search(text))
+
+
+#: what losses call the truth and the prediction, in this order
+TRUTHS = ("y_true", "true", "labels", "y", "target", "targets", "label")
+GUESSES = ("y_pred", "pred", "y_hat", "logits", "predictions", "yhat", "prediction")
+_LOSS = re.compile(
+    rb"\bdef\s+\w*loss\w*\s*\(\s*(?:(?:self|cls)\s*,\s*)?(?:"
+    + "|".join(TRUTHS).encode()
+    + rb")\b[^,)]*,\s*(?:"
+    + "|".join(GUESSES).encode()
+    + rb")\b",
+    re.I,
+)
+
+
+def looks_like_loss(text: bytes) -> bool:
+    """A function defined in the text is one that Keras could be given as a loss, by its name and parameters."""
+    return bool(_LOSS.search(text))
 
 
 def opens_tape(names: frozenset[bytes]) -> bool:
@@ -145,7 +160,7 @@ def asking(text: bytes) -> bool:
 
 def cuts(text: bytes, names: frozenset[bytes], away: Away) -> bool:
     """It may lose a gradient."""
-    found = names & _CUTS
+    found = names & CUTS
     if found & _METRICS:
         watching = _WATCHED.sub(b"", text)
         found = frozenset(name for name in found if name not in _METRICS or used(name).search(watching))
