@@ -43,6 +43,7 @@ class Analysis(Entries):
         self.shows_none = {}
         self.rebound = {}
         self.sifted_lists = {}
+        self.replacing = {}
         self.asked_lists = {}
         self.asked_owners = {}
         self.exchanges = []

@@ -168,6 +168,7 @@ class Core:
         self.named: dict[int, Value] = {}
         self.loop_names: dict[ast.AST | None, frozenset[str]] = {}
         self.flags: dict[tuple[ast.AST | None, ast.expr, bool], dict[Any, Any]] = {}  # what a test tells
+        self.marks: dict[tuple[ast.expr, bool], tuple[bool, bool]] = {}  # it evaluates, it begins
         #: callables that a test on data may have left out, by their identity: the tag comes when they are called
         self.left_out: dict[int, tuple[Value, ast.expr, frozenset[Lost]]] = {}
         self.sieves: list[tuple[ast.expr, frozenset[Lost]]] = []
@@ -291,9 +292,13 @@ class Core:
 
     def judging(self, test: ast.expr, value: Value, holds: bool, guards: dict[Any, Any]) -> dict[Any, Any]:
         """What holds on one way of a test; with a mark where a flag that is not known tells that nothing is trained."""
-        if evaluates(test, holds) and not (value.tainted and isinstance(test, ast.Name)):
+        told = self.marks.get((test, holds))
+        if told is None:
+            told = self.marks[test, holds] = evaluates(test, holds), begins(test)
+        evaluating, beginning = told
+        if evaluating and not (value.tainted and isinstance(test, ast.Name)):
             return {**guards, EVALUATING: True}
-        return {**guards, BEGINNING: True} if begins(test) else guards
+        return {**guards, BEGINNING: True} if beginning else guards
 
     def is_beginning(self) -> bool:
         return any(BEGINNING in frame.guards for frame in self.frames)

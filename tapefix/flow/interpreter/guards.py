@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tapefix.flow.syntax import children
+from tapefix.flow.syntax import children, nodes_of
 
 #: flags that change from one round to the next: what one round wrote, another one reads
 _OF_A_ROUND = re.compile(r"first|last|start|begin|init|reset|done|new|warm|empty|step|has_")
@@ -73,7 +73,7 @@ def evaluates(test: ast.expr, holds: bool) -> bool:
 
 def begins(test: ast.expr) -> bool:
     """It is asked whether something has its first values."""
-    names = (n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in ast.walk(test))
+    names = (n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in nodes_of(test))
     return any(_BEGINS.fullmatch(name) for name in names)
 
 

@@ -69,6 +69,7 @@ class Lists(Teachers):
     strangers: list[tuple[CutSite, Source, Target]]
     #: by the file's tree
     sifted_lists: dict[ast.AST, set[ast.AST]]
+    replacing: dict[ast.AST, bool]
 
     def is_sifted(self, listed: Weights | WeightOf) -> bool:
         """Whether only some of the listed weights are taken, those that are trainable perhaps."""
@@ -208,16 +209,18 @@ class Lists(Teachers):
     def replaces_weights(self) -> bool:
         """Tensors are put where layers keep their weights, as for the inner step of a meta learner."""
         tree = self.module.document.tree
-        return any(
-            (
-                isinstance(node, ast.Attribute)
-                and isinstance(node.ctx, ast.Store)
-                and node.attr in _WEIGHT_NAMES
-                and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        if tree not in self.replacing:
+            self.replacing[tree] = any(
+                (
+                    isinstance(node, ast.Attribute)
+                    and isinstance(node.ctx, ast.Store)
+                    and node.attr in _WEIGHT_NAMES
+                    and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+                )
+                or is_call_of(node, "setattr")
+                for node in nodes_of(tree)
             )
-            or is_call_of(node, "setattr")
-            for node in ast.walk(tree)
-        )
+        return self.replacing[tree]
 
     def untracked(self, sources: Value, target: Value, asked: Target) -> None:
         """Layers that a model keeps in a plain object, where Keras does not look for them."""

@@ -16,8 +16,9 @@ MOST_MODULES = 14
 class NameGraph:
     """Who may reach whom, by names alone, through the modules of the repository."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, goes_far: bool = True) -> None:
         self.loader = loader
+        self.goes_far = goes_far  # functions lead to classes of other modules
         self.numbers: dict[tuple[object, ...], int] = {}
         self.edges: list[list[int]] = []
         self.far: set[tuple[int, int]] = set()  # to a class of another module: it is a root there itself
@@ -28,6 +29,7 @@ class NameGraph:
         self.full = False
 
     exploring: int = -1
+    exploring_top: bool = False
 
     def node(self, *key: object) -> int:
         number = self.numbers.get(key)
@@ -51,7 +53,7 @@ class NameGraph:
                 return
             number, key = self.todo.popleft()
             targets: list[int] = []
-            self.exploring = number
+            self.exploring, self.exploring_top = number, key[0] == "top"
             self.bits[number] = getattr(self, "explore_" + str(key[0]))(targets, *key[1:])
             self.edges[number] = targets
 
@@ -130,7 +132,7 @@ class NameGraph:
             targets.append(self.top(found))
         for name in known & found.by_name.keys():
             targets += [self.definition(found, d) for d in found.by_name[name] if not d.owner]
-        for name in known & found.classes.keys():
+        for name in known & found.classes.keys() if self.goes_far or self.exploring_top else ():
             targets.append(self.node("class", found, name))
             self.far.add((self.exploring, targets[-1]))
         for alias in known & found.imports.keys():

@@ -193,8 +193,7 @@ def outline(filename: str, data: bytes) -> Outline:
             if indent == 0:
                 spans.append((header.start(), end))
         open_.append((indent, kind, name, False))
-    found.top = _without(text, spans)
-    _read_imports(found, text)
+    found.top = _without(text, sorted([*spans, *_read_imports(found, text)]))
     return found
 
 
@@ -212,9 +211,12 @@ def _without(text: bytes, spans: list[tuple[int, int]]) -> bytes:
     return b"".join([*pieces, text[done:]])
 
 
-def _read_imports(found: Outline, text: bytes) -> None:
+def _read_imports(found: Outline, text: bytes) -> list[tuple[int, int]]:
+    """Takes note of what is imported. The spans of the imports: a name that stands nowhere else is not used."""
     others: set[bytes] = set()
+    spans: list[tuple[int, int]] = []
     for match in _IMPORT.finditer(text):
+        spans.append(match.span())
         module, alias = match[1], match[2]
         if module.split(b".")[0] in OTHERS:
             others.add(alias or module.split(b".")[0])
@@ -223,6 +225,7 @@ def _read_imports(found: Outline, text: bytes) -> None:
         else:
             found.imports[module.split(b".")[0]] = (module.split(b".")[0].decode(), 0, "")
     for match in _FROM.finditer(text):
+        spans.append(match.span())
         module, level = match[2], len(match[1])
         if match[3].strip().startswith(b"*"):
             found.stars.append((module.decode(), level))
@@ -237,3 +240,4 @@ def _read_imports(found: Outline, text: bytes) -> None:
             else:
                 found.imports[alias] = (module.decode(), level, one[1].decode())
     found.away = Away.of(others)
+    return spans

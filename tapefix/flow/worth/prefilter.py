@@ -89,7 +89,7 @@ def roots_of(document: Document, loader: Loader) -> Roots:
     Raises UnreadableDocument where the file does not parse, if it is looked at that closely.
     """
     own = outline(document.filename, document.data)
-    graph = NameGraph(loader)
+    graph = NameGraph(loader, goes_far=own.asks)  # else only what layers lose by themselves counts
     # where nothing asks, only what Keras asks for is a beginning, and what the module itself does
     worth = own.definitions if own.asks else [d for d in own.definitions if is_root_by_itself(d)]
     starts = {definition: graph.definition(own, definition) for definition in worth}
