@@ -35,7 +35,7 @@ from tapefix.flow import Cut, How, Model
 from tapefix.rewrite.accumulators.syntax import syntax_of
 from tapefix.rewrite.into_closure import moved_into_closures
 from tapefix.rewrite.into_tape import handed_over, moved, why_not_again
-from tapefix.rewrite.on_demand import computed_on_demand
+from tapefix.rewrite.on_demand import computed_on_demand, made_with_the_object
 from tapefix.rewrite.tape_block import Block, block_of, widened
 
 
@@ -68,6 +68,8 @@ class ForwardOutsideTape(Codemod):
         ):
             if isinstance(rewrite, Fix):
                 return rewrite
+        if made_with_the_object(cut):
+            return computed_on_demand(model, cut)
         problem = why_not_again(model, syntax_of(model.document_of(cut.spot)).statement(cut.spot.node))
         return Refusal(problem) if problem else first
 

@@ -34,7 +34,12 @@ def computed_on_demand(model: Model, cut: Cut) -> Fix | Refusal:
     self_name = constructor.args.args[0].arg if constructor.args.args else ""
     tables = [table for one in constructor.body if (table := _table(model, one, self_name)) is not None]
     if not tables:
-        return Refusal("the constructor keeps nothing that it computes from Variables")
+        return Refusal(
+            f"line {cut.spot.node.lineno} computes from Variables once, when the object is made; compute it in the "
+            "method that uses it"
+            if made_with_the_object(cut) and hasattr(cut.spot.node, "lineno")
+            else "the constructor keeps nothing that it computes from Variables"
+        )
     for target, statement in tables:
         problem = _why_not(model, syntax, constructor, target, statement)
         if problem:
@@ -53,6 +58,11 @@ def computed_on_demand(model: Model, cut: Cut) -> Fix | Refusal:
         return Refusal(str(conflict))
 
 
+def made_with_the_object(cut: Cut) -> bool:
+    """Whether a constructor computes at the cut, not what calls it."""
+    return getattr(cut.spot.function, "name", "") in CONSTRUCTORS
+
+
 def _moved_left(text: str, indent: str) -> str:
     """An expression's text with its further lines as they stand in a body of one level."""
     first, *rest = text.split("\n")
@@ -61,9 +71,8 @@ def _moved_left(text: str, indent: str) -> str:
 
 def _constructor(model: Model, cut: Cut) -> tuple[Document, ast.FunctionDef] | None:
     """The constructor, written in the program, that has the cut, or that of the one object which is made there."""
-    around = cut.spot.function
-    if isinstance(around, ast.FunctionDef) and around.name in CONSTRUCTORS:
-        return model.document_of(cut.spot), around
+    if made_with_the_object(cut) and isinstance(cut.spot.function, ast.FunctionDef):
+        return model.document_of(cut.spot), cut.spot.function
     found: set[tuple[str, ast.FunctionDef]] = set()
     for node in ast.walk(cut.spot.node):
         value = model.value_of(node) if isinstance(node, ast.Call) else None

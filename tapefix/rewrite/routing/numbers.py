@@ -290,8 +290,10 @@ class Soften(Conditions):
         probabilities = spread[0]
         rows = site.once(table, "table")
         if batch is not None:
-            if not (_is_literal(batch) and ast.literal_eval(batch) == 1) or axis is not None:
+            if not _is_one(batch):
                 raise Unclear(f"`{site.brief(node)}` gathers by more than one batch axis")
+            if axis is not None and not _is_one(axis):
+                raise Unclear(f"`{site.brief(node)}` gathers along an axis behind others")
             rank = site.facts.rank(table)
             if rank == 2:
                 return joined("tf.reduce_sum({p} * {rows}, axis=-1)", p=probabilities, rows=rows)
@@ -303,11 +305,20 @@ class Soften(Conditions):
         return joined("tf.tensordot({p}, {rows}, 1)", p=probabilities, rows=rows)
 
     def _taken_along(self, node: ast.Call) -> str:
-        """`take_along_axis(values, expand_dims(argmax(scores), -1), -1)`: the mean over the last axis."""
+        """`take_along_axis(values, expand_dims(argmax(scores), -1), -1)`: the mean over the last axis.
+
+        `take_along_axis(values, argmax(scores)[:, None, None], 1)`: one row of each sample, over the second axis.
+        """
         site = self.site
         values, indices = site.argument(node, 0, "x", "arr"), site.argument(node, 1, "indices")
         axis = site.argument(node, 2, "axis")
         wide = site.origin(indices) if indices is not None else None
+        one_each = _widened(wide)
+        if values is not None and axis is not None and _is_one(axis) and one_each is not None:
+            spread = self.distribution(one_each)
+            if spread is not None and not self.hardened(values):
+                rows = site.once(values, "values")
+                return joined('tf.einsum("bn,bn...->b...", {p}, {v})[:, None]', p=spread[0], v=rows)
         if values is None or not (axis is None or (_is_literal(axis) and ast.literal_eval(axis) == -1)):
             raise Unclear(f"`{site.brief(node)}` takes along an axis that is not the last")
         spread = None
@@ -377,6 +388,21 @@ def _with(site: Site, node: ast.expr, places: list[ast.expr], text: str) -> str:
         a, b = site.document.span(place)
         source = source[: a - start] + text + source[b - start :]
     return source
+
+
+def _widened(node: ast.expr | None) -> ast.expr | None:
+    """`k` of `k[:, None, None]`, with two new axes at least."""
+    match node:
+        case ast.Subscript(value=value, slice=ast.Tuple(elts=[ast.Slice(None, None, None), *news])) if len(news) > 1:
+            new = all(
+                getattr(e, "attr", "") == "newaxis" or (isinstance(e, ast.Constant) and e.value is None) for e in news
+            )
+            return value if new else None
+    return None
+
+
+def _is_one(node: ast.expr) -> bool:
+    return _is_literal(node) and bool(ast.literal_eval(node) == 1)
 
 
 def _is_literal(node: ast.expr) -> bool:
