@@ -66,6 +66,16 @@ def test_a_gradient_that_is_there_needs_no_reason():
     assert story.ask(story.variable("w", status="ok")) == []
 
 
+def test_what_comes_back_before_the_cut_is_no_cause():
+    story = Story()
+    story.read(11, "w", "x")
+    story.op(12, "StopGradient", ["x"], "mean", carries=False)
+    story.op(12, "SquaredDifference", ["x", "mean"], "variance")
+    story.link(13, g.EXPORT, "variance", "number", "numpy")
+    story.link(14, g.ENTER, "number", "loss")
+    assert lines(story.ask(story.variable("w"))) == [(g.EXPORT, 13)]
+
+
 def test_a_value_that_left_and_came_back_is_cut_where_it_left():
     story = Story()
     story.read(11, "w", "x")

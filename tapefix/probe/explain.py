@@ -98,12 +98,16 @@ def _late(paths: Paths, index: int, source: Source, reached: Set[int]) -> List[R
 
 
 def _cuts(paths: Paths, index: int, source: Source, reached: Set[int]) -> List[Reason]:
-    """Edges that leave what the gradient reaches, without it, and still lead to the target."""
+    """Edges that leave what the gradient reaches, without it, and lead to the target without coming back there.
+
+    What comes back (the mean that a variance stops) reaches the target through a later cut, which is the cause.
+    """
+    onward = paths.upstream(paths.question.goals, lambda edge: edge.src not in reached)
     cuts = [
         edge
         for node in reached
         for edge in paths.forward.get(node, ())
-        if edge.kind not in (PYTHON, ENTER) and not paths.taped(edge) and edge.dst in paths.useful
+        if edge.kind not in (PYTHON, ENTER) and not paths.taped(edge) and edge.dst in onward
     ]
     real = [e for e in cuts if e.kind != STATE] or cuts
     direct = [e for e in real if _by_value(paths, e)] or real
