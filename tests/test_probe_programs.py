@@ -99,6 +99,19 @@ def test_record_mode_runs_graphs_as_graphs_and_still_has_values():
     assert all(variable["norm"] > 0 for call in calls for variable in call["variables"])
 
 
+def test_no_partial_program_passes_for_whole_without_an_explanation():
+    ends = {name: of(events, "end")[-1]["whole"] for name, events in runs("record", "partial").items()}
+    assert {name for name, whole in ends.items() if whole} == set()
+
+
+def test_healthy_programs_pass_for_whole_where_no_value_leaves():
+    ends = {name: of(events, "end")[-1]["whole"] for name, events in runs("record", "healthy").items()}
+    assert ends["batch_norm_trained_and_used.py"]
+    assert ends["dataset_with_augmentation.py"]
+    assert ends["slope_penalty.py"]
+    assert not ends["logging_by_float_and_numpy.py"]
+
+
 def test_variables_are_named_by_their_owner():
     events = runs("record", "partial")["train_step_with_two_heads.py"]
     owners = {variable["owner"] for variable in of(events, "gradient")[0]["variables"]}

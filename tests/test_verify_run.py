@@ -53,6 +53,27 @@ def test_a_program_whose_gradients_are_there_is_ok(check):
     assert "warm process" in report.isolation
 
 
+@pytest.mark.parametrize(
+    ("logged", "modes"),
+    [("pass", ["record"]), ("print(float(loss))", ["record", "explain"])],
+    ids=["kept", "taken out"],
+)
+def test_a_run_is_explained_only_where_a_value_may_have_been_lost(check, runner, monkeypatch, logged, modes):
+    made, observe = [], runner.observe
+    monkeypatch.setattr(runner, "observe", lambda *given: made.append(given[2]) or observe(*given))
+    text = WHOLE.replace("    return tape", f"        {logged}\n    return tape")
+    assert check(text + "step()\n").verdict is Verdict.OK
+    assert made == modes
+
+
+def test_a_finding_in_what_ran_is_looked_into(check, runner, tmp_path, monkeypatch):
+    made, observe = [], runner.observe
+    monkeypatch.setattr(runner, "observe", lambda *given: made.append(given[2]) or observe(*given))
+    found = StaticFinding("TAP407", str(tmp_path / "train.py"), 3, 3)
+    assert check(WHOLE + "step()\n", find=lambda files, changed=(): [found]).verdict is Verdict.OK
+    assert made == ["record", "explain"]
+
+
 def test_a_cut_gradient_is_none_and_explained(check, tmp_path):
     report = check(CUT + "step()\n")
     assert (report.verdict, report.exit_status) == (Verdict.NONE, 1)

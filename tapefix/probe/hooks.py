@@ -27,7 +27,7 @@ def install(tf: Any, trace: Trace) -> Hooks:
     attempt(hooks, "gradient-function", lambda: _hook_gradient_function(tf, trace))
     attempt(hooks, "variable-handle", lambda: _hook_handle(tf, trace))
     attempt(hooks, "numpy", lambda: _hook_numpy(tf, trace))
-    attempt(hooks, "buffer", lambda: _hook_buffer(tf, trace))
+    attempt(hooks, "buffer", lambda: hook_buffer(tf, lambda tensor: trace.exported(tensor, "buffer")))
     attempt(hooks, "tapes", lambda: _hook_tapes(tf, trace))
     attempt(hooks, "custom-gradient", lambda: _hook_custom_gradient(trace))
     attempt(hooks, "autograph-rules", lambda: _hook_autograph(trace.code))
@@ -55,14 +55,19 @@ def _hook_operations(trace: Trace) -> None:
 
 def stop_recording() -> Callable[[], Any]:
     """TensorFlow's own context that keeps tapes from recording."""
-    for name in ("record", "tape"):
+    return recording_module("stop_recording").stop_recording  # type: ignore[no-any-return]
+
+
+def recording_module(name: str) -> Any:
+    """The module of TensorFlow's, by its version, that has a function on what tapes record."""
+    for place in ("record", "tape"):
         try:
-            found = getattr(importlib.import_module(f"tensorflow.python.eager.{name}"), "stop_recording", None)
+            module = importlib.import_module(f"tensorflow.python.eager.{place}")
         except ImportError:
             continue
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    raise ImportError("stop_recording is in neither of the known modules")
+        if hasattr(module, name):
+            return module
+    raise ImportError(f"{name} is in neither of the known modules")
 
 
 def _hook_gradient_function(tf: Any, trace: Trace) -> None:
@@ -84,7 +89,7 @@ def _hook_gradient_function(tf: Any, trace: Trace) -> None:
 
 
 def _hook_custom_gradient(trace: Trace) -> None:
-    module = _recording_module()
+    module = recording_module("record_operation")
     record = module.record_operation
 
     def recorded(op_type: Any, outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -93,17 +98,6 @@ def _hook_custom_gradient(trace: Trace) -> None:
         return record(op_type, outputs, inputs, *args, **kwargs)
 
     module.record_operation = recorded
-
-
-def _recording_module() -> Any:
-    for name in ("record", "tape"):
-        try:
-            module = importlib.import_module(f"tensorflow.python.eager.{name}")
-        except ImportError:
-            continue
-        if hasattr(module, "record_operation"):
-            return module
-    raise ImportError("record_operation is in neither of the known modules")
 
 
 # ---------------------------------------------------------------------- Variables
@@ -157,8 +151,13 @@ def eager_class(tf: Any) -> Any:
     return type(tf.constant([1.0]))
 
 
+def eager_numpy_class(tf: Any) -> Any:
+    """The class that defines `_numpy` for EagerTensor."""
+    return next(cls for cls in eager_class(tf).__mro__ if "_numpy" in vars(cls))
+
+
 def _hook_numpy(tf: Any, trace: Trace) -> None:
-    base = next(cls for cls in eager_class(tf).__mro__ if "_numpy" in vars(cls))
+    base = eager_numpy_class(tf)
     real = base._numpy
 
     def _numpy(self: Any) -> Any:
@@ -211,7 +210,7 @@ def _chooses(trace: Trace) -> bool:
     return name in ("cond", "case", "switch_case", "while_loop", "smart_cond", "switch", "any", "all")
 
 
-def _hook_buffer(tf: Any, trace: Trace) -> None:
+def hook_buffer(tf: Any, exported: Callable[[Any], None]) -> None:
     """Replaces bf_getbuffer of EagerTensor: the door to NumPy that needs no Python call."""
     import numpy as np
 
@@ -227,7 +226,7 @@ def _hook_buffer(tf: Any, trace: Trace) -> None:
 
     def getbuffer(tensor: Any, view: Any, flags: int) -> int:
         try:
-            seen.append(True) if not seen else trace.exported(tensor, "buffer")
+            seen.append(True) if not seen else exported(tensor)
         except Exception:
             pass
         return int(inner(tensor, view, flags))

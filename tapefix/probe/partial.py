@@ -16,7 +16,7 @@ _LINEAR = (
     | _SIGNED
     | frozenset("Neg Identity Reshape Cast Squeeze ExpandDims Mul RealDiv Div DivNoNan Snapshot".split())
 )
-_ROUNDS = frozenset("Round Rint Floor Ceil".split())
+ROUNDS = frozenset("Round Rint Floor Ceil".split())
 _MEANS = frozenset(["Mean", "Sum"])
 _MEANS_IN_NUMPY = frozenset("mean average nanmean sum nansum".split())
 
@@ -28,7 +28,7 @@ def terms(paths: Paths, living: Set[int]) -> List[Edge]:
     found = []
     for node in living:
         for edge in paths.forward.get(node, ()):
-            rounds = edge.kind == OP and edge.event.op in _ROUNDS
+            rounds = edge.kind == OP and edge.event.op in ROUNDS
             if not (rounds or edge.kind in (EXPORT, WRITE)) or tape not in edge.event.tapes:
                 continue
             if edge.dst not in paths.smooth or (edge.kind == WRITE and _initialises(paths, edge)):

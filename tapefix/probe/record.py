@@ -11,7 +11,7 @@ from . import graph as g
 from .codes import branch_names
 from .frames import UserCode, caller
 
-_SHAPES = frozenset("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs".split())
+SHAPES = frozenset("Shape ShapeN Size Rank ZerosLike OnesLike VariableShape BroadcastGradientArgs".split())
 _CALLS = frozenset(  # functions as operations: their gradient is not asked for, it would run them
     "PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase EagerPyFunc "
     "XlaLaunch SymbolicGradient RemoteCall".split()
@@ -115,7 +115,7 @@ class Trace:
                 self._first_seen(tensor, [] if handles else pending, event)
         for handle in handles:
             self._resource(op, handle, inputs, outputs, event)
-        if op in _SHAPES:
+        if op in SHAPES:
             inputs = ()
         if op == "EagerPyFunc" and self.inlined is not None:
             self._inline(inputs, outputs, event)

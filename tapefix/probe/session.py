@@ -22,6 +22,7 @@ from .imports import AfterImport
 from .instrument import compile_instrumented
 from .stop import EndOfFit, EndOfRun, Stopper
 from .tracer import Tracer
+from .whole import Whole
 
 _PATIENCE = 20.0  # seconds without a new gradient call before a run that has seen something is ended
 
@@ -41,6 +42,7 @@ class Session:
         self.recorder: Optional[Recorder] = None
         self.causes = Causes(self.events, job.get("findings") or ())
         self.tracer: Optional[Tracer] = None
+        self.whole = Whole(self.code)
         self.hooks: Dict[str, Any] = {}
         self.pid = os.getpid()
         self._started = self._ended = False
@@ -78,6 +80,10 @@ class Session:
         self.hooks.update(library.hook_tensorflow(tf, self.recorder, self.stopper))
         if self.tracer is not None:
             self.hooks.update(self.tracer.install(tf, self.recorder))
+        else:
+            self.hooks.update(self.whole.install(tf))
+            self.recorder.aside = self.whole.unseen
+            self.recorder.listeners.append(self.whole.asked)
         self.start(tf)
         for name in library.KERAS:
             if name in sys.modules and f"{name}-fit" not in self.hooks and hasattr(sys.modules[name], "Model"):
@@ -126,7 +132,7 @@ class Session:
         if self.tracer is not None:
             self.tracer.finish()
         self.causes.finish()
-        self.events.emit("end", reason=reason)
+        self.events.emit("end", reason=reason, whole=not self.whole.lost)
 
     # ------------------------------------------------------------------ running
     def run(self) -> int:

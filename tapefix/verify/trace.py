@@ -67,7 +67,10 @@ class SeenError:
 
 @dataclass
 class Trace:
-    """All events of a run, in order. `finished` is the reason of the last `end` event, "" where there is none."""
+    """All events of a run, in order. `finished` is the reason of the last `end` event, "" where there is none.
+
+    `whole` counts the processes of which the probe saw that no value a tape followed left its sight.
+    """
 
     python: str = ""
     tensorflow: str = ""
@@ -81,6 +84,7 @@ class Trace:
     numeric: list[Mapping[str, Any]] = field(default_factory=list)
     error: SeenError | None = None
     finished: str = ""
+    whole: int = 0
 
 
 def read_trace(folder: Path) -> Trace:
@@ -132,6 +136,7 @@ def _take(trace: Trace, event: Mapping[str, Any]) -> None:
                     setattr(trace, key, str(event[key]))
         elif kind == "end":
             trace.finished = str(event.get("reason") or "finished")
+            trace.whole += bool(event.get("whole"))
     except (KeyError, TypeError, ValueError):  # written over by the program under test; what is well-formed counts
         trace.notes.append("an event of the probe could not be read")
 

@@ -3,8 +3,9 @@
 Two runs. The first only records: the user's own mode (eager or graph) decides the verdict. The second runs the
 program eagerly with everything traced, and finds the causes. It is needed when a gradient is None or zero, when the
 program fails, and also when nothing is wrong to the eye: a path that is cut beside one that is whole leaves no None.
-Nothing cheaper than following every value tells such a run from a healthy one, so it is left out only after a timeout
-or on request (`explain="never"`). `--steps` bounds what it costs.
+It is left out where the first run saw that nothing can be partial (no value that a tape follows has left its sight)
+and `check` finds nothing in the files that ran; after a timeout; and on request (`explain="never"`). `--steps` bounds
+what it costs.
 """
 
 from __future__ import annotations
@@ -89,12 +90,14 @@ def report_on(
     notes: list[str] = []
     if _can_explain(judged, recorded, options):
         findings, failure = _findings(recorded, options, overlay or {})
-        wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
-        explained = runner.observe(project, target, "explain", overlay, findings, wall)
-        causes = [*recorded.trace.causes, *explained.trace.causes]
-        judged = judge(recorded.trace, recorded.ended, causes, findings)
-        notes = [*_disagreements(judged, explained), *filter(None, [failure])]
-        judged = _guessed(judged, findings)
+        notes = [failure] if failure else []
+        if failure or findings or not _is_whole(judged, recorded, options):
+            wall = max(_EXPLAIN_SECONDS, _EXPLAIN_FACTOR * recorded.ended.seconds)
+            explained = runner.observe(project, target, "explain", overlay, findings, wall)
+            causes = [*recorded.trace.causes, *explained.trace.causes]
+            judged = judge(recorded.trace, recorded.ended, causes, findings)
+            notes = [*_disagreements(judged, explained), *notes]
+            judged = _guessed(judged, findings)
     numeric = _numeric(recorded.trace)
     if judged.verdict is Verdict.OK and any(not n.agrees for n in numeric):
         judged = dataclasses.replace(judged, verdict=Verdict.PARTIAL)  # there, and wrong
@@ -131,6 +134,13 @@ def report_on(
 
 def _can_explain(judged: Judgement, recorded: Observation, options: VerifyOptions) -> bool:
     return options.explain != "never" and judged.verdict is not Verdict.TIMEOUT and bool(recorded.trace.processes)
+
+
+def _is_whole(judged: Judgement, recorded: Observation, options: VerifyOptions) -> bool:
+    """Every gradient is there, none is zero, and in none of the processes can one be partial."""
+    status = {variable.status for gradient in judged.gradients for variable in gradient.variables}
+    kept = recorded.trace.whole == recorded.trace.processes
+    return kept and judged.verdict is Verdict.OK and "zero" not in status and not options.numeric
 
 
 def _findings(

@@ -94,6 +94,44 @@ def stop_recording(tf):
     assert tape.gradient(y, x) is None
 
 
+def what_tapes_follow(tf):
+    from tensorflow.python import pywrap_tfe
+
+    try:
+        from tensorflow.python.eager import record as module
+
+        assert hasattr(module, "should_record_backprop")
+    except (ImportError, AssertionError):
+        from tensorflow.python.eager import tape as module
+    followed, other = tf.constant(1.0), tf.constant(1.0)
+    with tf.GradientTape() as tape:
+        tape.watch(followed)
+        assert module.should_record_backprop([followed])
+        assert not module.should_record_backprop([other])
+        pywrap_tfe.TFE_Py_TapeSetStopOnThread()
+        assert pywrap_tfe.TFE_Py_TapeSetIsStopped()
+        assert not module.should_record_backprop([followed])
+        pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
+        assert module.should_record_backprop([followed])
+
+
+def graph_around(tf):
+    seen = []
+
+    @tf.function
+    def inner():
+        seen.append(tf.compat.v1.get_default_graph())
+        return tf.constant(1.0)
+
+    @tf.function
+    def outer():
+        seen.append(tf.compat.v1.get_default_graph())
+        return inner()
+
+    outer()
+    assert seen[1].outer_graph is seen[0]
+
+
 def record_operation(tf):
     try:
         from tensorflow.python.eager import record as module
@@ -147,7 +185,7 @@ def stack_of_converted_code(tf):
 CHECKS = [
     op_callbacks, eager_numpy, buffer_slot, tensor_number, variable_handle, variable_class, read_variable,
     tape_push_and_pop, gradient_function, stop_recording, record_operation, conversion_rules, function_class,
-    stack_of_converted_code,
+    stack_of_converted_code, what_tapes_follow, graph_around,
 ]  # fmt: skip
 
 if __name__ == "__main__":
