@@ -1,4 +1,4 @@
-"""Library code of which only classes and functions are there, that looks as if a gradient were cut and is healthy."""
+"""Library code of which only classes and functions are there: what looks as if a gradient were cut, and what is."""
 
 from __future__ import annotations
 
@@ -269,6 +269,91 @@ LOOK_ALIKES = {
         model.compile("sgd", loss="mse", metrics=["accuracy"])
         print(model.evaluate(data))
         """,
+    "a list of weights that a tape is told to watch": """
+        class Agent:
+            def __init__(self):
+                self.model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+                self.optimizer = tf.keras.optimizers.Adam()
+
+            def learn(self, state):
+                weights = self.model.trainable_variables
+                with tf.GradientTape() as tape:
+                    tape.watch(weights)
+                    loss = tf.reduce_mean(tf.square(self.model(state)))
+                self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+
+            def act(self, state):
+                return self.model(state)
+        """,
+    "a head that has a method named predict": """
+        def adapted(task, body):
+            inputs = tf.keras.Input((3,))
+            outputs = task.predict(*[layer(inputs) for layer in [tf.keras.layers.Dense(2), body]])
+            model = tf.keras.Model(inputs, outputs)
+            model.compile("adam", "mse")
+            model.fit(numbers, numbers)
+            task.fit(numbers)
+        """,
+}
+
+CUTS = {
+    "a loss after the block, of weights that are not known": (
+        """
+        def for_search(model, x, y, put, weights):
+            def value_and_slope(w):
+                with tf.GradientTape() as tape:
+                    put(w)
+                loss = tf.reduce_sum(tf.square(model(x) - y))
+                return loss, tape.gradient(loss, weights())
+
+            return value_and_slope
+        """,
+        ["loss = tf.reduce_sum(tf.square(model(x) - y))"],
+    ),
+    "the same in a method": (
+        """
+        class Search:
+            def __init__(self, model):
+                self.model = model
+
+            def slope_for(self, x, y):
+                def value_and_slope(w):
+                    with tf.GradientTape() as tape:
+                        self.put(w)
+                    loss = tf.reduce_mean(tf.abs(self.model(x) - y))
+                    return loss, tape.gradient(loss, self.wrapped())
+
+                return value_and_slope
+        """,
+        ["loss = tf.reduce_mean(tf.abs(self.model(x) - y))"],
+    ),
+    "a layer made and called at once below a setting": (
+        """
+        class Capsules(tf.keras.layers.Layer):
+            def __init__(self, dim, kind=0):
+                super().__init__()
+                self.kind, self.dim = kind, dim
+
+            def call(self, x):
+                if self.kind == 1:
+                    x = tf.keras.layers.Dense(self.dim, activation=None)(x)
+                return tf.nn.softmax(x)
+        """,
+        ["tf.keras.layers.Dense(self.dim, activation=None)"],
+    ),
+    "one for each of several settings": (
+        """
+        class Gated(tf.keras.Model):
+            def __init__(self, gate="none"):
+                super().__init__()
+                self.gate, self.out = gate, tf.keras.layers.Dense(1)
+
+            def call(self, x):
+                x = tf.keras.layers.Dense(4)(x) if self.gate == "linear" else x
+                return self.out(x)
+        """,
+        ["tf.keras.layers.Dense(4)"],
+    ),
 }
 HEAD = "import numpy as np\nimport tensorflow as tf\n"
 
@@ -278,3 +363,9 @@ def test_is_left_alone(body: str):
     model = understand(Document("program.py", (HEAD + textwrap.dedent(body)).encode()))
     assert [model.document.source(cut.spot.node) for cut in model.cuts] == []
     assert [one.name for one in model.unused()] == []
+
+
+@pytest.mark.parametrize(("body", "places"), CUTS.values(), ids=CUTS)
+def test_is_pointed_at(body: str, places: list[str]):
+    model = understand(Document("program.py", (HEAD + textwrap.dedent(body)).encode()))
+    assert [model.document.source(cut.spot.node) for cut in model.cuts] == places

@@ -140,7 +140,9 @@ class Entries(Targets):
                 self.loss_method_root(instance, function, args)
             else:
                 before, rebound = self.written_in(instance.ref), len(self.rebound)
-                self.exhaust(self.call_function(function, [instance, *args], {}, function.node), function.node)
+                result = self.exhaust(self.call_function(function, [instance, *args], {}, function.node), function.node)
+                if isinstance(result.ref, Function) and result.ref.runs == 0 and result.ref.owner is None:
+                    self.function_root(result, result.ref)  # such as what a quasi-Newton search is given
                 if len(self.rebound) > rebound:  # the next step may ask for what this one has put there
                     self.call_function(function, [instance, *args], {}, function.node)
                 self.unwrite(instance.ref, before)  # nobody in sight calls it: what it writes is there another time

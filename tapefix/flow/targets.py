@@ -241,6 +241,8 @@ class Targets(TapeUse, Watching, Updates):
         told |= self.tell_weak(weak, seen)
         if tape is not None:
             self.made_anew(whole, sources, tape, seen)
+        if wanted is None and tape is not None and seen.what == "gradient" and not told:
+            self.all_outside(whole, tape, seen)
         if wanted is not None and exact and tape is not None:
             self.outside(whole, wanted, alive, told, tape, seen)
             known = alive | told | {d.source for d in whole.live} | {x.source for x in whole.lost}
@@ -328,6 +330,20 @@ class Targets(TapeUse, Watching, Updates):
                 if tape not in known and ANY_TAPE not in known:
                     spot = self.nearest(dep.derived, tape)
                     self.report_outside(How.DERIVED_OUTSIDE, spot, dep, seen, partial=True)
+
+    def all_outside(self, whole: Value, tape: Tape, seen: Target) -> None:
+        """A target that the tape recorded nothing of: whatever is wanted, there is no gradient of it."""
+        recorded = {tape, ANY_TAPE}
+        if whole.kind != Kind.TENSOR or tape.watched or tape.unsure or not tape.ended:
+            return
+        if any(
+            recorded & dep.tapes or dep.derived or dep.source.assumed or dep.source in tape.ran for dep in whole.live
+        ):
+            return
+        after = [dep for dep in whole.live if dep.when >= tape.ended and dep.spot.function is not None]
+        if len(after) == len(whole.live):
+            for dep in after:
+                self.report_outside(How.OUTSIDE_TAPE, self.nearest(dep, tape), dep, seen, partial=False)
 
     def called_under(self, whole: Value, tape: Tape) -> set[Source]:
         """What the target depends on by more than single weights that were read under the tape."""

@@ -99,6 +99,8 @@ class Watching(Lists):
             watch = tape.watched.get(id(part))
             if watch is None or watch.source in touched or tape.entered is None:
                 continue
+            if part.kind & (Kind.UNKNOWN | Kind.CONTAINER):
+                continue  # it may be a list of Variables
             manner = self.manner_of(watch, tape, node)
             if manner:
                 site = self.block_of(tape, manner)

@@ -19,7 +19,7 @@ _TRAINS = re.compile(r"(self\.)?_?(is_)?train(ing)?(_mode|_phase)?")
 _MODE = re.compile(r"[\w.]*mode\w* == (.+)")
 _MODE_TRAINS = re.compile(r"\W?(\w+\.)*train\w*\W?", re.IGNORECASE)
 _MODE_EVALUATES = re.compile(r"\W?(\w+\.)*(test|eval|pred|infer|val)\w*\W?", re.IGNORECASE)
-_BEGINS = re.compile(r"\w*init(iali[sz]ed|ed|_required|_done|_needed)?")
+_BEGINS = re.compile(r"\w*init(iali[sz]ed|ed|_required|_done|_needed)?|_?(is_)?built")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 

@@ -11,7 +11,7 @@ from tapefix.flow.libraries import operations as ops
 from tapefix.flow.libraries.keras import Keras
 from tapefix.flow.objects import Api, Bound, Function, Instance, Layer, Mapping, Sequence
 from tapefix.flow.scope import argument_names
-from tapefix.flow.values import MISSING, NONE, UNKNOWN, Kind, Lost, Tape, Value, Var, join_all
+from tapefix.flow.values import ANY_TAPE, MISSING, NONE, UNKNOWN, Kind, Lost, Tape, Value, Var, join_all
 
 #: methods of a model that do not make its weights
 _BUILDS_NOTHING = frozenset("compile add add_loss add_metric add_weight get_layer get_config".split())
@@ -79,6 +79,8 @@ class KerasTraining(Keras):
         if name in ops.PREDICTING:
             if getattr(model, "opaque", False) and not self.used_as_model(model):
                 return None
+            if getattr(model, "parameter", False) and self.is_symbolic(given):
+                return self.call(receiver, given, node)  # no Keras model: these take numbers
             saved, result = self.tapes, self.call(receiver, Arguments(given.args[:1], {}), node)
             self.tapes = saved
             if name in ("evaluate", "test_on_batch"):
@@ -175,6 +177,11 @@ class KerasTraining(Keras):
                 return self.minimize(given, node)
             return None
         return self.carry(node, given.all, Kind.UNKNOWN)
+
+    def is_symbolic(self, given: Arguments) -> bool:
+        """What is given is made of a `keras.Input`."""
+        deps = {dep for value in given.all for dep in self.whole(value).live}
+        return any(ANY_TAPE in dep.tapes for dep in deps)
 
     def used_as_model(self, layer: Layer) -> bool:
         return not layer.opaque

@@ -77,7 +77,7 @@ class ValueMethods(NumPy):
                     tape.nodes.add(part.node)
                 if tape.by_hand is not None and isinstance(part.ref, (Weights, WeightOf, Var)):
                     tape.by_hand |= self.reach(part.ref if isinstance(part.ref, Var) else part.ref.owner)
-                if isinstance(part.ref, (Sequence, Mapping)):
+                if isinstance(part.ref, (Sequence, Mapping, Weights)):
                     continue
                 if isinstance(part.ref, (Var, WeightOf)):
                     if isinstance(part.ref, Var):

@@ -15,7 +15,13 @@ class MadeAnew(Lists):
     """Remembers where layers are made, and under which tape."""
 
     def make_layer(self, tail: str, path: str, given: Arguments, node: ast.AST) -> Value:
-        return self.born(super().make_layer(tail, path, given, node))
+        return self.born(super().make_layer(tail, path, given, node), self.is_called_at_once(node))
+
+    def is_called_at_once(self, made: ast.AST) -> bool:
+        """`Dense(3)(x)`: the layer is kept nowhere, whatever branch this is."""
+        return not self.is_beginning() and any(
+            isinstance(node, ast.Call) and node.func is made for node in ast.walk(self.statement)
+        )
 
     def call_keras(self, path: str, tail: str, given: Arguments, node: ast.AST) -> Value:
         result = super().call_keras(path, tail, given, node)
@@ -25,11 +31,11 @@ class MadeAnew(Lists):
         result = super().call_ClassObject(value, cls, given, node)
         return self.born(result)
 
-    def born(self, made: Value) -> Value:
+    def born(self, made: Value, each_time: bool = False) -> Value:
         """Remembers under which tapes a layer was made; what a branch or a cache makes may be made only once."""
         ref = made.ref
         once = any(f.branch_depth or (f.function is not None and f.function.kept is not None) for f in self.frames)
-        if isinstance(ref, (Layer, Instance)) and self.tapes and not once:
+        if isinstance(ref, (Layer, Instance)) and self.tapes and (each_time or not once):
             ref.made_under = frozenset(self.tapes)
         for child in ref.children if isinstance(ref, Layer) else ():
             for part in child.refs:
