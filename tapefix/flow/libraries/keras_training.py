@@ -79,7 +79,7 @@ class KerasTraining(Keras):
         if name in ops.PREDICTING:
             if getattr(model, "opaque", False) and not self.used_as_model(model):
                 return None
-            if getattr(model, "parameter", False) and self.is_symbolic(given):
+            if self.is_symbolic(given):
                 return self.call(receiver, given, node)  # no Keras model: these take numbers
             saved, result = self.tapes, self.call(receiver, Arguments(given.args[:1], {}), node)
             self.tapes = saved
@@ -179,7 +179,9 @@ class KerasTraining(Keras):
         return self.carry(node, given.all, Kind.UNKNOWN)
 
     def is_symbolic(self, given: Arguments) -> bool:
-        """What is given is made of a `keras.Input`."""
+        """What is given is made of a `keras.Input`, and no layer runs on it."""
+        if ANY_TAPE in self.tapes:
+            return False
         deps = {dep for value in given.all for dep in self.whole(value).live}
         return any(ANY_TAPE in dep.tapes for dep in deps)
 
