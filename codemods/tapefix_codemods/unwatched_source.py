@@ -21,7 +21,9 @@ Fix
 ---
 Safe: where the gradient is used to train the tensor it becomes a `tf.Variable`, elsewhere the tape watches it from
 the beginning of its block. A tape with `watch_accessed_variables=False` that was not told of all sources watches
-what it reads again. None of it changes the forward value.
+what it reads again. None of it changes the forward value. Where columns of an input are watched and the result is
+computed of the whole input, it is computed of the columns joined again: unsafe where the last of them ends at a number,
+since the input may have more.
 
 See https://www.tensorflow.org/guide/autodiff#controlling_what_the_tape_watches
 """
@@ -39,6 +41,9 @@ from tapefix.flow.facts import Manner, Spot
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished, replaced
+from tapefix.rewrite.whole_of_parts import whole_of_parts
+
+_WATCH = "watch the tensor at the beginning of the tape's block, or make it a tf.Variable"
 
 
 class UnwatchedSource(Codemod):
@@ -65,12 +70,14 @@ class UnwatchedSource(Codemod):
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         asked = cut.targets[0].spot if cut.targets else None
         if asked is None or asked.filename != cut.spot.filename or not isinstance(asked.node, ast.Call):
-            return Refusal("watch the tensor at the beginning of the tape's block, or make it a tf.Variable")
+            return Refusal(_WATCH)
         if cut.detail == Manner.BY_HAND:
             return watching_all(model, cut)
-        if cut.detail == Manner.ANOTHER:
-            return Refusal("another value goes into the result; compute it of the tensor that is watched")
         document = model.document_of(cut.spot)
+        if cut.detail == Manner.ANOTHER:
+            watches = {origin.name for origin in cut.origins}
+            block = cut.spot.node
+            return whole_of_parts(document, block, watches) if isinstance(block, ast.With) else Refusal(_WATCH)
         made = cut.spot.node
         if not isinstance(made, ast.expr):  # the block of the tape
             late = cut.origins[0].spot if cut.detail == Manner.TOO_LATE else None

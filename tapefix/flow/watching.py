@@ -110,14 +110,19 @@ class Watching(Lists):
     def manner_of(self, watch: Dep, tape: Tape, asked: ast.AST) -> str:
         """Why a watched tensor is not in the target, told from where else its name is read; "" if that says nothing."""
         call = watch.spot.node
-        if not (isinstance(call, ast.Call) and len(call.args) == 1 and isinstance(call.args[0], ast.Name)):
+        if not (isinstance(call, ast.Call) and len(call.args) == 1):
             return ""
+        told_of = call.args[0].elts if isinstance(call.args[0], (ast.List, ast.Tuple)) else call.args
+        names = [one.id for one in told_of if isinstance(one, ast.Name)]
+        if len(names) != len(told_of) or (len(names) > 1 and watch.source.label not in names):
+            return ""
+        name = names[0] if len(names) == 1 else watch.source.label
         function = watch.spot.function
         if function is not self.spot(asked).function or not isinstance(tape.entered, ast.With):
             return ""
         nodes = own_nodes(function if isinstance(function, FUNCTIONS) else self.module.document.tree)
         told = {id(n) for whole in (call, asked) for n in ast.walk(whole)}
-        reads = [n for n in nodes if isinstance(n, ast.Name) and is_read(n, call.args[0].id) and id(n) not in told]
+        reads = [n for n in nodes if isinstance(n, ast.Name) and is_read(n, name) and id(n) not in told]
         block = tape.entered
         inside = [n for n in reads if block.lineno <= n.lineno <= (block.end_lineno or 0)]
         if any(n.lineno >= call.lineno for n in inside):

@@ -71,7 +71,10 @@ class ValueMethods(NumPy):
 
     def method_of_Tape(self, receiver: Value, tape: Tape, name: str, given: Arguments, node: ast.AST) -> Value | None:
         if name == "watch" and given.args:
-            for part in [leaf for whole in parts_of(given.args[0]) for leaf in (whole, *whole.alts)]:
+            wholes = list(parts_of(given.args[0]))
+            single = [one for one in wholes if not isinstance(one.ref, (Sequence, Mapping))]
+            words = dict(zip(map(id, single), self.words_of(node, len(single)), strict=True))
+            for told, part in [(one, leaf) for one in wholes for leaf in (one, *one.alts)]:
                 tape.unsure = tape.unsure or bool(part.kind & Kind.UNKNOWN)
                 if part.node is not None:
                     tape.nodes.add(part.node)
@@ -84,9 +87,7 @@ class ValueMethods(NumPy):
                         part.ref.trainable = True
                     continue
                 # a value is watched by its identity, so that only this value counts, not the name
-                source = Source(
-                    self.text(node.args[0]) if isinstance(node, ast.Call) and node.args else "watched", self.spot(node)
-                )
+                source = Source(words.get(id(told), "watched"), self.spot(node))
                 tape.watched.setdefault(id(part), Dep(source, frozenset({tape}), self.spot(node)))
                 tape.keep.append(part)
             return NONE
@@ -104,6 +105,15 @@ class ValueMethods(NumPy):
             self.end_tape(tape)
             return NONE
         return None
+
+    def words_of(self, watch: ast.AST, count: int) -> list[str]:
+        """How each of the values is called that a tape is told to watch."""
+        if not (isinstance(watch, ast.Call) and watch.args):
+            return ["watched"] * count
+        listed = watch.args[0]
+        if isinstance(listed, (ast.List, ast.Tuple)) and len(listed.elts) == count:
+            return [self.text(one) for one in listed.elts]
+        return [self.text(listed)] * count
 
     def gradient(self, tape: Tape | None, given: Arguments, node: ast.AST) -> Value:
         raise NotImplementedError
