@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Answer = tuple[Result, dict[str, "str | None"]]
 
 MOST_OBJECTS = 400_000  # made since garbage was last collected, most of them syntax trees that go by themselves
+CHUNKS = 32  # a process: files of one folder stay together, and none waits long for the last
 SERIAL_BELOW = 12  # files: starting processes costs more than reading so few
 
 
@@ -72,7 +73,7 @@ def check_files(files: Sequence[str], config: Config, *, jobs: int = 0, cache: C
         yield from _merged(files, known, fresh, cache)
         return
     with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(config,)) as pool:
-        fresh = pool.map(_check_in_worker, missing, chunksize=max(1, len(missing) // (jobs * 8)))
+        fresh = pool.map(_check_in_worker, missing, chunksize=max(1, len(missing) // (jobs * CHUNKS)))
         yield from _merged(files, known, fresh, cache)
 
 
