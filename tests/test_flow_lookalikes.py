@@ -157,6 +157,28 @@ LOOK_ALIKES = {
                 loss = tf.reduce_mean(tf.square(twin(x) - y))
             return outer.gradient(loss, model.trainable_variables)
         """,
+    "fast weights put into the objects' own dictionaries": """
+        class Learner:
+            def __init__(self):
+                self.model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
+
+            def step(self, x, y):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(self.adapted(x)(x) - y))
+                return tape.gradient(loss, self.model.trainable_variables)
+
+
+        class Quick(Learner):
+            def adapted(self, x):
+                twin = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
+                for ours, theirs in zip(self.model.layers, twin.layers):
+                    for name in ("kernel", "bias"):
+                        theirs.__dict__[name] = ours.__dict__[name] * 0.9
+                return twin
+
+
+        Quick().step(x, y)
+        """,
     "a condition that is a layer from elsewhere": """
         class Either(tf.keras.layers.Layer):
             def __init__(self, condition: tf.keras.layers.Layer, one: tf.keras.layers.Layer):

@@ -56,6 +56,15 @@ def sources_of(call: ast.AST) -> ast.expr | None:
     return named if named is not None or len(call.args) < 2 else call.args[1]
 
 
+def puts_weights(node: ast.AST) -> bool:
+    """`layer.kernel = ...`, `layer.__dict__[name] = ...`, `setattr(layer, name, ...)`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "__dict__"
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return node.attr in _WEIGHT_NAMES and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    return is_call_of(node, "setattr")
+
+
 class Lists(Teachers):
     """Checks of the sources that are handed to a tape."""
 
@@ -208,19 +217,13 @@ class Lists(Teachers):
 
     def replaces_weights(self) -> bool:
         """Tensors are put where layers keep their weights, as for the inner step of a meta learner."""
-        tree = self.module.document.tree
-        if tree not in self.replacing:
-            self.replacing[tree] = any(
-                (
-                    isinstance(node, ast.Attribute)
-                    and isinstance(node.ctx, ast.Store)
-                    and node.attr in _WEIGHT_NAMES
-                    and not (isinstance(node.value, ast.Name) and node.value.id == "self")
-                )
-                or is_call_of(node, "setattr")
-                for node in nodes_of(tree)
-            )
-        return self.replacing[tree]
+        classes = [f.self_value.ref.cls for f in self.frames if f.self_value and isinstance(f.self_value.ref, Instance)]
+        trees = {self.module.document.tree} | {
+            one.scope.module.document.tree for cls in classes if cls is not None for one in cls.mro()
+        }
+        for tree in trees - self.replacing.keys():
+            self.replacing[tree] = any(map(puts_weights, nodes_of(tree)))
+        return any(self.replacing[tree] for tree in trees)
 
     def untracked(self, sources: Value, target: Value, asked: Target) -> None:
         """Layers that a model keeps in a plain object, where Keras does not look for them."""
