@@ -31,7 +31,8 @@ from typing import ClassVar
 from tapefix.codemod import Codemod, Fix, Refusal, short
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
-from tapefix.flow.values import Kind
+from tapefix.flow.objects import Mapping, Sequence
+from tapefix.flow.values import Kind, Value
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished
@@ -112,7 +113,7 @@ def written(model: Model, edits: EditSet, step: Step) -> tuple[str, dict[str, as
         sign = _SIGNS.get(type(step.sign), "-")
         return "{target}.assign({target} " + sign + " ({value}))", {"target": target, "value": value}
     if model.kind_of(value) & Kind.CONTAINER:
-        return written_all(edits, step)
+        return written_all(model, edits, step)
     found = difference_of(value, target)
     if found is not None:
         return "{target}." + found[0] + "({change})", {"target": target, "change": found[1]}
@@ -130,7 +131,7 @@ def difference_of(value: ast.expr, target: ast.expr) -> tuple[str, ast.expr] | N
     return None
 
 
-def written_all(edits: EditSet, step: Step) -> tuple[str, dict[str, ast.AST | str]]:
+def written_all(model: Model, edits: EditSet, step: Step) -> tuple[str, dict[str, ast.AST | str]]:
     """A list of Variables, each in place."""
     value = step.value
     if isinstance(value, (ast.ListComp, ast.DictComp)) and len(value.generators) == 1 and not value.generators[0].ifs:
@@ -146,9 +147,27 @@ def written_all(edits: EditSet, step: Step) -> tuple[str, dict[str, ast.AST | st
                     "one": name.id,
                     "change": found[1],
                 }
-    one, new = fresh(edits, step.target, "variable"), fresh(edits, step.target, "value")
+    new = fresh(edits, step.target, "value")
+    known = model.value_of(value)
+    refs = known.refs if known is not None else []
+    if any(isinstance(part.ref, (Sequence, Mapping)) for ref in refs for part in items_of(ref)):
+        raise EditConflict("the Variables are in containers within a container; assign to each of them in place")
+    if refs and all(isinstance(ref, Mapping) for ref in refs):
+        template = "for {name}, {new} in {value}.items():\n    {target}[{name}].assign({new})"
+        key = fresh(edits, step.target, "name")
+        return template, {"name": key, "new": new, "target": step.target, "value": value}
+    if any(isinstance(ref, Mapping) for ref in refs):
+        raise EditConflict("a list or a dict takes their place; assign to each Variable in place")
     template = "for {one}, {new} in zip({target}, {value}):\n    {one}.assign({new})"
-    return template, {"one": one, "new": new, "target": step.target, "value": value}
+    return template, {"one": fresh(edits, step.target, "variable"), "new": new, "target": step.target, "value": value}
+
+
+def items_of(ref: object) -> Iterator[Value]:
+    """What a list or dict holds."""
+    if isinstance(ref, (Sequence, Mapping)):
+        yield from (ref.items or []) if isinstance(ref, Sequence) else ref.items.values()
+        if ref.rest is not None:
+            yield ref.rest
 
 
 def bare(edits: EditSet, target: ast.expr) -> str:

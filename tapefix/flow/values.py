@@ -53,6 +53,7 @@ class Tape:
     keep: list[Value] = field(default_factory=list)  # watched values, so that their identity stays theirs
     nodes: set[ast.AST] = field(default_factory=set)  # the expressions that made them
     unsure: bool = False  # something was watched of which nothing is known
+    strange: bool = False  # something ran under it of which nothing is known
     by_hand: set[Source] | None = None  # with watch_accessed_variables=False: what it was told to watch
     ran: dict[Source, set[ast.AST]] = field(default_factory=dict)  # where sources were read under it
     ended: int = 0  # when its block ended last, on the run's clock; 0 while it is open

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tapefix.flow.facts import How, Manner, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
-from tapefix.flow.objects import Layer, own_nodes, parts_of
-from tapefix.flow.sources.lists import Lists
+from tapefix.flow.objects import Layer, Sequence, own_nodes, parts_of
+from tapefix.flow.sources.lists import Lists, sources_of
 from tapefix.flow.values import CutSite, Dep, Kind, Lost, Source, Tape, Value, Var
 
 _TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
@@ -40,6 +41,7 @@ class Watching(Lists):
         self.left_to_hand(tape, found, target, node)
         if "unconnected_gradients" not in given.keywords:
             self.watched_in_vain(tape, sources, target, node)
+            self.unread_variables(tape, sources, target, node)
 
     def unwatched(self, tape: Tape, sources: Value, target: Value, node: ast.AST) -> None:
         """Sources that are plain tensors which the tape does not watch."""
@@ -107,6 +109,21 @@ class Watching(Lists):
                 lost = Lost(site, watch.source, frozenset({tape}))
                 self.report(lost, Target(self.spot(node), "gradient"), partial=False)
 
+    def unread_variables(self, tape: Tape, sources: Value, target: Value, node: ast.AST) -> None:
+        """Variables that are listed one by one, and that nothing has read under the tape."""
+        whole = self.whole(target)
+        touched = {dep.source for dep in whole.live} | {lost.source for lost in whole.lost}
+        if tape.strange or not whole.live or whole.kind & Kind.UNKNOWN or not all(map(self.is_known, touched)):
+            return
+        around = self.spot(node).function or self.module.document.tree
+        for variable, name in variables_listed(sources):
+            if not variable.trainable or variable in touched or variable in tape.ran or not self.is_known(variable):
+                continue
+            listed = name if name in ast.walk(around) else sources_of(node)
+            if listed is not None:
+                site = self.site(How.UNRELATED, listed, self.text(name))
+                self.report(Lost(site, variable, frozenset()), Target(self.spot(node), "gradient"), partial=False)
+
     def manner_of(self, watch: Dep, tape: Tape, asked: ast.AST) -> str:
         """Why a watched tensor is not in the target, told from where else its name is read; "" if that says nothing."""
         call = watch.spot.node
@@ -148,3 +165,13 @@ class Watching(Lists):
 
 def is_read(node: ast.Name, name: str) -> bool:
     return node.id == name and isinstance(node.ctx, ast.Load)
+
+
+def variables_listed(sources: Value) -> Iterator[tuple[Var, ast.expr]]:
+    """Variables that are listed one by one, each with the expression that names it."""
+    items = sources.ref.items if isinstance(sources.ref, Sequence) else None
+    names = sources.node.elts if isinstance(sources.node, (ast.List, ast.Tuple)) else []
+    if items and len(items) == len(names) and not any(isinstance(name, ast.Starred) for name in names):
+        for item, name in zip(items, names, strict=True):
+            if isinstance(item.ref, Var):
+                yield item.ref, name

@@ -302,6 +302,8 @@ class Calls(Attributes):
 
     def call_unknown(self, function: Value, given: Arguments, node: ast.AST) -> Value:
         """A call of which nothing is known: functions handed over are taken to be called, values to go on."""
+        for tape in self.tapes:
+            tape.strange = True
         for value in given.all:
             self.called_back(value, node)
             for ref in value.refs:
