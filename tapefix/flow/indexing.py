@@ -12,6 +12,7 @@ Seen = Callable[[ast.AST], "Value | None"]
 
 #: draws and positions of one number where they are called with nothing more than the values
 _ONE_NUMBER = frozenset({"choice", "randint", "argmax", "argmin", "integers", "int", "len", "random"})
+_GIVE_ELEMENTS = frozenset({"zip", "enumerate"})
 #: what gives arrays of positions, not a mask
 _POSITIONS = frozenset("arange range argsort permutation flatnonzero".split())
 
