@@ -38,7 +38,7 @@ def is_array_index(part: ast.expr, seen: Seen) -> bool:
     if value is None or not value.kind & Kind.ARRAY or value.kind & ~(Kind.ARRAY | Kind.CONTAINER):
         return False
     made = value.node
-    if isinstance(made, ast.Name) or (isinstance(made, ast.Call) and name_called(made) in _GIVE_ELEMENTS):
+    if isinstance(made, ast.Call) and name_called(made) in _GIVE_ELEMENTS:
         return False  # an element of an array that is gone through: most are of one dimension
     if isinstance(made, ast.Call) and made is not part:
         sized = any(k.arg in ("size", "axis") for k in made.keywords)

@@ -177,7 +177,7 @@ class Builtins(Operators):
             columns = [v.ref.items for v in given.args]
             rows = [Value(Kind.CONTAINER, ref=Sequence("tuple", list(row))) for row in zip(*columns)]
             return Value(Kind.CONTAINER, ref=Sequence("list", rows))
-        row = Value(Kind.CONTAINER, ref=Sequence("tuple", [self.element(v, v.node or node) for v in given.args]))
+        row = Value(Kind.CONTAINER, ref=Sequence("tuple", [self.element(v, node) for v in given.args]))
         return Value(Kind.CONTAINER, ref=Sequence("list", None, row))
 
     def builtin_map(self, given: Arguments, node: ast.AST) -> Value:
