@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import itertools
 import re
 from dataclasses import dataclass
 
@@ -156,14 +155,16 @@ def _quiet(match: re.Match[bytes]) -> bytes:
 def outline(filename: str, data: bytes) -> Outline:
     """The outline of a file. Kept for the process: many files import the same modules."""
     text = code_of(data)
-    lines = list(itertools.accumulate((len(line) + 1 for line in text.split(b"\n")), initial=0))
     headers = list(_HEADER.finditer(text))
     top_level = [m.start() for m in _TOP_LEVEL.finditer(text)]
     found = Outline(filename, text, b"", [], {}, {}, {}, [], {})
     spans: list[tuple[int, int]] = []
     open_: list[tuple[int, bytes, bytes, bool | None]] = []  # indent, kind, name, is a layer by its bases (None: none)
-    for i, header in enumerate(headers):
-        indent = len(header[1].expandtabs())
+    indents = [len(header[1].expandtabs()) for header in headers]
+    row, counted = 1, 0
+    for i, (header, indent) in enumerate(zip(headers, indents)):
+        row += text.count(b"\n", counted, header.start())
+        counted = header.start()
         while open_ and open_[-1][0] >= indent:
             open_.pop()
         name, kind = header[3], header[2]
@@ -177,13 +178,11 @@ def outline(filename: str, data: bytes) -> Outline:
                 spans.append((header.start(), _next(top_level, header.start(), len(text))))
             continue
         if not any(kind_ == b"def" for _, kind_, _, _ in open_):
-            after = next((h for h in headers[i + 1 :] if len(h[1].expandtabs()) <= indent), None)
             end = _next(top_level, header.start(), len(text))
-            end = min(end, after.start()) if after is not None else end
+            after = next((k for k in range(i + 1, len(headers)) if indents[k] <= indent), None)
+            end = min(end, headers[after].start()) if after is not None else end
             owner = open_[-1] if open_ else None
-            definition = Definition(
-                name, bisect.bisect_right(lines, header.start()), owner[2] if owner else b"", text[header.start() : end]
-            )
+            definition = Definition(name, row, owner[2] if owner else b"", text[header.start() : end])
             definition.owner_has_layer_base = bool(owner and owner[3] is True)
             definition.owner_is_layer = bool(owner and owner[3] is not False)
             found.definitions.append(definition)

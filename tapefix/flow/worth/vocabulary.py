@@ -15,7 +15,11 @@ from dataclasses import dataclass
 #: asks for a gradient outright, and needs nothing else to be wrong: an unwatched source, a forward pass outside
 _TAPES = frozenset({b"GradientTape"})
 _ASKS = frozenset(b"minimize compile fit fit_generator train_on_batch add_loss".split())
-_ASKING = re.compile(rb"(?<!\bre)\.(?:minimize|compile|fit|fit_generator|train_on_batch|add_loss)\s*\(")
+#: `super().compile(…)` hands on what a model is given, and without a loss nothing is asked for
+_ASKING = re.compile(
+    rb"(?:(?<!\bre)(?<!\bsuper\(\))\.compile\s*\((?!\s*(?:\*\*|\)))|"
+    rb"\.(?:minimize|fit|fit_generator|train_on_batch|add_loss)\s*\()"
+)
 #: names that can lose a gradient wherever they are used
 CUTS = frozenset(
     b"""numpy assign assign_add assign_sub scatter_update scatter_nd_update scatter_add scatter_nd_add scatter_sub
