@@ -72,6 +72,7 @@ def check_files(files: Sequence[str], config: Config, *, jobs: int = 0, cache: C
         fresh: Iterable[Answer] = (_check(name, tools) for name in missing)
         yield from _merged(files, known, fresh, cache)
         return
+    load_tools(config)  # where processes are forked, they share what was imported
     with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(config,)) as pool:
         fresh = pool.map(_check_in_worker, missing, chunksize=max(1, len(missing) // (jobs * CHUNKS)))
         yield from _merged(files, known, fresh, cache)
