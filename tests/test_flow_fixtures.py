@@ -29,7 +29,7 @@ NOT_SEEN = set(
     entropy-fresh-policy-term-stored fit-graph-running-context focal-hard-mask-partial greedy-feedback-partial
     hard-negative-index-partial keras-ops-stop-loss-weight learned-dropout-rate
     list-of-heads-one-skipped logical-and-of-two-thresholds logsumexp-from-scipy-special memory-bank-on-both-sides
-    neural-ode-by-solve-ivp one-numpy-term-inside-py-function pose-namedtuple-of-floats
+    neural-ode-by-solve-ivp one-numpy-term-inside-py-function
     prototypes-as-constants-per-class queue-served-while-patient
     reward-model-terms-from-a-logbook ridge-head-by-scipy-solve sampled-words-partial scatter-positions-by-logit-sign
     sentence-codes-cached-by-text shortcut-projection-forgotten

@@ -100,6 +100,8 @@ class PythonLibraries(Builtins):
             return Value(Kind.OBJECT, ref=Api("tapefix.namedtuple"))
         if name == "tapefix.namedtuple":
             return Value(Kind.CONTAINER, ref=Sequence("tuple", [*given.args, *given.keywords.values()]))
+        if name == "tapefix.namedtuple._make":
+            return self._as_sequence(given, "tuple")
         if name == "dataclasses.field":
             factory = given.keywords.get("default_factory")
             return (
