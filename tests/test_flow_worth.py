@@ -138,3 +138,11 @@ def test_a_layer_without_a_place_is_not_run():
     assert not roots_of(Document("program.py", program.encode()), no_modules).rows
     program = program.replace("int(n)", "int(x)")
     assert roots_of(Document("program.py", program.encode()), no_modules).rows == {7}
+
+
+def test_an_expression_that_is_nested_too_deeply_narrows_nothing():
+    deep = "x" + " + x" * 700
+    program = (
+        HEAD + f"class Scale(tf.keras.layers.Layer):\n  def call(self, x, n):\n    y = {deep}\n    return x * int(n)\n"
+    )
+    assert roots_of(Document("program.py", program.encode()), no_modules).rows == {7}

@@ -125,7 +125,10 @@ def _narrowed(
         return found
     away = frozenset(name.decode() for name in own.away.names)
     imported = {alias.decode(): name for alias, (_, _, name) in own.imports.items()}
-    losing = losing_rows(document.tree, graph.names_of_others(own, cuts), away, imported)
+    try:
+        losing = losing_rows(document.tree, graph.names_of_others(own, cuts), away, imported)
+    except RecursionError:  # an expression is nested too deeply for one walk
+        return found
     rows = {definition.row: graph.definition(own, definition) for definition in own.definitions}
     if not losing.alone | losing.called <= rows.keys() | {0}:
         return found  # the lines are counted in another way
