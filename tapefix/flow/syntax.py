@@ -32,3 +32,8 @@ def nodes_of(root: ast.AST) -> Iterator[ast.AST]:
         node = todo.pop()
         yield node
         todo += children(node)
+
+
+def binds(target: ast.expr, name: str) -> bool:
+    """Whether an assignment to `target` gives `name` a value."""
+    return any(isinstance(node, ast.Name) and node.id == name for node in nodes_of(target))

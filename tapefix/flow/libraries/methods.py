@@ -23,8 +23,10 @@ from tapefix.flow.objects import (
     Slice,
     WeightOf,
     Weights,
+    own_nodes,
     parts_of,
 )
+from tapefix.flow.syntax import binds
 from tapefix.flow.values import NO_DEPS, NONE, NUMERIC, UNKNOWN, Dep, Kind, Source, Tape, Value, Var, join
 
 #: methods of arrays that compute
@@ -71,6 +73,7 @@ class ValueMethods(NumPy):
 
     def method_of_Tape(self, receiver: Value, tape: Tape, name: str, given: Arguments, node: ast.AST) -> Value | None:
         if name == "watch" and given.args:
+            tape.unsure = tape.unsure or self.is_gone_through(node)
             wholes = list(parts_of(given.args[0]))
             single = [one for one in wholes if not isinstance(one.ref, (Sequence, Mapping))]
             words = dict(zip(map(id, single), self.words_of(node, len(single)), strict=True))
@@ -105,6 +108,15 @@ class ValueMethods(NumPy):
             self.end_tape(tape)
             return NONE
         return None
+
+    def is_gone_through(self, watch: ast.AST) -> bool:
+        """What is watched is one after the other of what a loop goes through: which is not known by its identity."""
+        function = self.frame.function
+        around = function.node if function is not None else self.module.document.tree
+        told = watch.args[0] if isinstance(watch, ast.Call) and watch.args else None
+        return isinstance(told, ast.Name) and any(
+            isinstance(loop, (ast.For, ast.AsyncFor)) and binds(loop.target, told.id) for loop in own_nodes(around)
+        )
 
     def words_of(self, watch: ast.AST, count: int) -> list[str]:
         """How each of the values is called that a tape is told to watch."""
