@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-_NEVER = frozenset({"ctx", "op", "ops", "type_comment", "kind", "conversion", "level", "is_async", "simple"})
-_FIELDS: dict[type, tuple[str, ...]] = {}
+#: fields that hold texts, numbers, operators or contexts
+_NEVER = frozenset(
+    """ctx op ops type_comment kind conversion level is_async simple id attr arg asname module rest tag lineno""".split()
+)
+_FIELDS: dict[type, tuple[str, ...]] = {ast.Constant: (), ast.Global: (), ast.Nonlocal: ()}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
