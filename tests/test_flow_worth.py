@@ -59,7 +59,7 @@ def test_where_a_gradient_is_lost_the_sketch_has_a_place(path: Path):
 HEAD = """\
 import numpy as np
 import tensorflow as tf
-from helpers import squash, Scaler
+from helpers import squash, squash as flat
 
 
 """
@@ -97,6 +97,8 @@ def test_code_that_loses_nothing_has_no_place(method: str):
         "(y, _), z = (x, 1), 2\n    return int(y)",
         "first, *rest = tf.unstack(x)\n    return [int(r) for r in rest]",
         "return squash(x)",
+        "return flat(x)",
+        "return tf.map_fn(flat, x)",
         "return tf.keras.metrics.binary_accuracy(self.truth, x)",
         "w = tf.Variable(1.0)\n    return w * x",
         "return getattr(self, 'gate')(x).numpy()",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 #: fields that hold texts, numbers, operators or contexts
 _NEVER = frozenset(
-    """ctx op ops type_comment kind conversion level is_async simple id attr arg asname module rest tag lineno""".split()
+    """ctx op ops type_comment kind conversion level is_async simple id attr arg asname module rest tag""".split()
 )
 _FIELDS: dict[type, tuple[str, ...]] = {ast.Constant: (), ast.Global: (), ast.Nonlocal: ()}
 

@@ -106,7 +106,7 @@ class Calls(Binding):
 
     def loses(self, name: str) -> bool:
         """A function that loses gradients, by its own name or the one it was imported by."""
-        return name in LOSES or name in self.cutting or self.called.get(name, "") in LOSES
+        return any(one in LOSES or one in self.cutting for one in (name, self.called.get(name, "")))
 
     # ---- functions as arguments
 
