@@ -23,7 +23,8 @@ Safe: where the gradient is used to train the tensor it becomes a `tf.Variable`,
 the beginning of its block. A tape with `watch_accessed_variables=False` that was not told of all sources watches
 what it reads again. None of it changes the forward value. Where columns of an input are watched and the result is
 computed of the whole input, it is computed of the columns joined again: unsafe where the last of them ends at a number,
-since the input may have more.
+since the input may have more. Where the output of one model is watched and the result comes of another that shares its
+layers, one model gives both: unsafe, since what draws at random draws once then.
 
 See https://www.tensorflow.org/guide/autodiff#controlling_what_the_tape_watches
 """
@@ -38,6 +39,7 @@ from tapefix.codemod import Codemod, Fix, Refusal
 from tapefix.documents.document import Document
 from tapefix.flow import Cut, How, Model
 from tapefix.flow.facts import Manner, Spot
+from tapefix.rewrite.both_outputs import both_outputs
 from tapefix.rewrite.edits import EditConflict, EditSet
 from tapefix.rewrite.layout import Layout
 from tapefix.rewrite.leaving import finished, replaced
@@ -77,7 +79,9 @@ class UnwatchedSource(Codemod):
         if cut.detail == Manner.ANOTHER:
             watches = {origin.name for origin in cut.origins}
             block = cut.spot.node
-            return whole_of_parts(document, block, watches) if isinstance(block, ast.With) else Refusal(_WATCH)
+            if not isinstance(block, ast.With):
+                return Refusal(_WATCH)
+            return both_outputs(document, block, watches) or whole_of_parts(document, block, watches)
         made = cut.spot.node
         if not isinstance(made, ast.expr):  # the block of the tape
             late = cut.origins[0].spot if cut.detail == Manner.TOO_LATE else None

@@ -137,7 +137,9 @@ class Watching(Lists):
         function = watch.spot.function
         if function is not self.spot(asked).function or not isinstance(tape.entered, ast.With):
             return ""
-        nodes = own_nodes(function if isinstance(function, FUNCTIONS) else self.module.document.tree)
+        nodes = list(own_nodes(function if isinstance(function, FUNCTIONS) else self.module.document.tree))
+        if any(isinstance(n, (ast.Tuple, ast.List)) and any(is_bound(e, name) for e in n.elts) for n in nodes):
+            return ""  # what is unpacked beside it may be computed of it
         told = {id(n) for whole in (call, asked) for n in ast.walk(whole)}
         reads = [n for n in nodes if isinstance(n, ast.Name) and is_read(n, name) and id(n) not in told]
         block = tape.entered
@@ -161,6 +163,10 @@ class Watching(Lists):
     if TYPE_CHECKING:  # provided by the part that judges targets
 
         def expects_none(self, function: ast.AST | None) -> bool: ...
+
+
+def is_bound(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
 
 
 def is_read(node: ast.Name, name: str) -> bool:
