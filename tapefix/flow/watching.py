@@ -10,6 +10,7 @@ from tapefix.flow.facts import How, Manner, Spot, Target
 from tapefix.flow.interpreter.calls import Arguments
 from tapefix.flow.objects import Layer, Sequence, own_nodes, parts_of
 from tapefix.flow.sources.lists import Lists, sources_of
+from tapefix.flow.syntax import binds
 from tapefix.flow.values import CutSite, Dep, Kind, Lost, Source, Tape, Value, Var
 
 _TRAINS = frozenset({"assign", "assign_sub", "assign_add", "apply_gradients", "apply"})
@@ -138,8 +139,8 @@ class Watching(Lists):
         if function is not self.spot(asked).function or not isinstance(tape.entered, ast.With):
             return ""
         nodes = list(own_nodes(function if isinstance(function, FUNCTIONS) else self.module.document.tree))
-        if any(isinstance(n, (ast.Tuple, ast.List)) and any(is_bound(e, name) for e in n.elts) for n in nodes):
-            return ""  # what is unpacked beside it may be computed of it
+        if any(unpacks(n, name) for n in nodes):
+            return ""  # what a call gives beside it may be computed of it
         told = {id(n) for whole in (call, asked) for n in ast.walk(whole)}
         reads = [n for n in nodes if isinstance(n, ast.Name) and is_read(n, name) and id(n) not in told]
         block = tape.entered
@@ -165,8 +166,13 @@ class Watching(Lists):
         def expects_none(self, function: ast.AST | None) -> bool: ...
 
 
-def is_bound(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+def unpacks(node: ast.AST, name: str) -> bool:
+    """The name is one of several that a call gives."""
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and any(isinstance(target, (ast.Tuple, ast.List)) and binds(target, name) for target in node.targets)
+    )
 
 
 def is_read(node: ast.Name, name: str) -> bool:
