@@ -178,3 +178,31 @@ def test_what_a_cache_keeps_is_computed_once(keeper: str) -> None:
     step = "for _ in range(2):\n    with tf.GradientTape() as tape:\n        y = v * scale()\n    tape.gradient(y, w)\n"
     assert [one.place.row - HEAD.count("\n") for one in found(kept + step, "TAP502")] == [4]
     assert not found("def scale():\n    return tf.exp(w)\n" + step, "TAP502")
+
+
+FEED = "def feed(given):\n    for rows in (x, x):\n        yield given(rows), 1.0\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "for out, y in feed(net):\n    print(out)\n    with {tape}:\n        loss = tf.reduce_mean(out - y)\n",
+            "uses `out`",
+        ),
+        (
+            "for out, y in feed(net):\n    if y:\n        with {tape}:\n            loss = tf.reduce_mean(out)\n",
+            "not reached in each step",
+        ),
+        (
+            "for out, y in feed(tf.keras.Sequential([net])):\n    with {tape}:\n        loss = tf.reduce_mean(out)\n",
+            "can't be told",
+        ),
+        ("for pair in feed(net):\n    with {tape}:\n        loss = tf.reduce_mean(pair[0])\n", "can't be told"),
+    ],
+)
+def test_a_generator_goes_on_yielding_outputs_that_are_needed_early(body: str, reason: str) -> None:
+    text = FEED + body.format(tape="tf.GradientTape() as tape") + "    tape.gradient(loss, net.trainable_variables)\n"
+    refusals = [one.outcome.reason for one in found(text, "TAP502") if isinstance(one.outcome, Refusal)]
+    assert refusals
+    assert all(reason in one for one in refusals), refusals

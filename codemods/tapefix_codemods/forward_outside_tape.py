@@ -20,8 +20,8 @@ Fix
 Safe where the block can open before the forward pass: nothing runs twice or in another order. Unsafe where the
 forward pass stands before a loop (it then runs in every step) or in the caller of the function that opens the tape
 (which then gets the inputs in place of the outputs), where a constructor computes a table from Variables (which
-becomes a property), or where a function that the tape runs only hands on a value (it then computes it). What makes
-Variables is never moved into a step.
+becomes a property), where a generator yields the outputs (it then yields the inputs), or where a function that the
+tape runs only hands on a value (it then computes it). What makes Variables is never moved into a step.
 
 See https://www.tensorflow.org/guide/autodiff
 """
@@ -37,6 +37,7 @@ from tapefix.rewrite.into_closure import moved_into_closures
 from tapefix.rewrite.into_tape import handed_over, moved, why_not_again
 from tapefix.rewrite.on_demand import computed_on_demand, made_with_the_object
 from tapefix.rewrite.tape_block import Block, block_of, widened
+from tapefix.rewrite.yielded import fed_by_the_loop, is_yielded
 
 
 class ForwardOutsideTape(Codemod):
@@ -57,6 +58,8 @@ class ForwardOutsideTape(Codemod):
             closed = moved_into_closures(model, [cut])
             return closed if isinstance(closed, Fix) else block
         cuts = [other for other in model.of(How.OUTSIDE_TAPE) if _same(block_of(model, other), block)]
+        if is_yielded(cut):
+            return fed_by_the_loop(model, cut, block)
         first = widened(model, cuts, block)
         if isinstance(first, Fix):
             return first

@@ -37,6 +37,7 @@ MOST_WEAK = 3
 #: targets that others may be added to before a gradient is taken
 TERMS = frozenset({"add_loss", "loss", "call"})
 CONSTRUCTORS = frozenset({"__init__", "build"})
+FORWARD = frozenset({"call", "__call__", "forward"})
 
 
 def asserts_none(node: ast.AST) -> bool:
@@ -49,6 +50,36 @@ def asserts_none(node: ast.AST) -> bool:
             for n in ast.walk(node.test)
         )
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "assertIsNone"
+
+
+def _encloses(statement: ast.AST, tape: Tape) -> bool:
+    """The tape's block is in the body of a loop, whose head ran the operation."""
+    entered = tape.entered
+    return isinstance(statement, (ast.For, ast.AsyncFor)) and any(
+        node is entered for part in statement.body for node in ast.walk(part)
+    )
+
+
+def _makes_the_opener(common: Any, below: Any, tape: Tape) -> bool:
+    """The operation ran in the constructor of the class of which another method opens the tape."""
+    made = below.function
+    opener = tape.frames[tape.frames.index(common) + 1 :] if common in tape.frames else ()
+    return (
+        made is not None
+        and made.owner is not None
+        and getattr(made.node, "name", "") in CONSTRUCTORS
+        and any(frame.function is not None and frame.function.owner is made.owner for frame in opener)
+    )
+
+
+def _start_of_forward(trail: tuple[tuple[Any, Spot], ...]) -> Spot:
+    """The statement that calls the first model or layer of the program; the last one if none is its own class."""
+    start = trail[0][1]
+    for frame, spot in trail[1:]:
+        if frame.function is not None and getattr(frame.function.node, "name", "") in FORWARD:
+            break
+        start = spot
+    return Spot(start.filename, head_of(start.node), start.function)
 
 
 def keeps_state(lost: Lost) -> bool:
@@ -393,13 +424,21 @@ class Targets(TapeUse, Watching, Updates):
 
     @staticmethod
     def nearest(at: Dep | Left, tape: Tape) -> Spot:
-        """The statement that ran the operation, in the frame that opened the tape or the nearest common one."""
-        common = at.spot
-        for frame, spot in at.trail:
+        """The statement that ran the operation, in the frame that opened the tape or the nearest common one.
+
+        Where that statement can't be meant, because the tape's block is inside it or it only makes the object that
+        opens the tape, the statement below it that starts the forward pass.
+        """
+        common, below = at.spot, -1
+        for index, (frame, spot) in enumerate(at.trail):
             if frame.function is not None and frame.function.kept is not None:
                 return spot  # it runs once, wherever it is asked for
             if frame in tape.frames:
-                common = Spot(spot.filename, head_of(spot.node), spot.function)
+                common, below = Spot(spot.filename, head_of(spot.node), spot.function), index + 1
+        if 0 < below < len(at.trail):
+            (frame, spot), deeper = at.trail[below - 1], at.trail[below:]
+            if _encloses(spot.node, tape) or _makes_the_opener(frame, deeper[0][0], tape):
+                return _start_of_forward(deeper)
         return common
 
     def report(self, lost: Lost, seen: Target, partial: bool) -> None:

@@ -73,6 +73,9 @@ def _constructor(model: Model, cut: Cut) -> tuple[Document, ast.FunctionDef] | N
     """The constructor, written in the program, that has the cut, or that of the one object which is made there."""
     if made_with_the_object(cut) and isinstance(cut.spot.function, ast.FunctionDef):
         return model.document_of(cut.spot), cut.spot.function
+    own = _constructor_that_calls(syntax_of(model.document_of(cut.spot)), cut.spot.function)
+    if own is not None:
+        return model.document_of(cut.spot), own
     found: set[tuple[str, ast.FunctionDef]] = set()
     for node in ast.walk(cut.spot.node):
         value = model.value_of(node) if isinstance(node, ast.Call) else None
@@ -86,6 +89,19 @@ def _constructor(model: Model, cut: Cut) -> tuple[Document, ast.FunctionDef] | N
     filename, constructor = found.pop()
     document = model.documents.get(filename, model.document)
     return (document, constructor) if constructor in syntax_of(document).order else None
+
+
+def _constructor_that_calls(syntax: Syntax, method: ast.AST | None) -> ast.FunctionDef | None:
+    """The constructor of the method's class, if the method is called there and nowhere else."""
+    owner = syntax.parent(method) if isinstance(method, ast.FunctionDef) else None
+    if not isinstance(method, ast.FunctionDef) or not isinstance(owner, ast.ClassDef):
+        return None
+    uses = [n for n in syntax.order if isinstance(n, ast.Attribute) and n.attr == method.name]
+    constructors = {syntax.function(use) for use in uses}
+    constructor = constructors.pop() if len(constructors) == 1 else None
+    if not isinstance(constructor, ast.FunctionDef) or constructor.name not in CONSTRUCTORS:
+        return None
+    return constructor if constructor in owner.body else None
 
 
 def _table(model: Model, statement: ast.stmt, self_name: str) -> tuple[ast.Attribute, ast.Assign] | None:
