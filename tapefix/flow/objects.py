@@ -10,7 +10,7 @@ from typing import Any
 
 from tapefix.flow.facts import Buffer
 from tapefix.flow.syntax import children
-from tapefix.flow.values import NO_LOST, Kind, Lost, Source, Value, join, join_all
+from tapefix.flow.values import NO_DEPS, NO_LOST, Dep, Kind, Lost, Source, Value, join, join_all
 
 #: libraries whose modules and models TensorFlow's tape knows nothing of
 _OTHERS = (
@@ -235,6 +235,7 @@ class Sequence:
     type: str = "list"
     items: list[Value] | None = field(default_factory=list)
     rest: Value | None = None
+    each: frozenset[Dep] = NO_DEPS  # what is known to have gone into every element
 
     def element(self) -> Value:
         """Any element."""

@@ -78,6 +78,7 @@ class Source:
     ready: bool = field(default=False, kw_only=True)  # it was called or built, so that its weights are there
     given: bool = field(default=False, kw_only=True)  # its weights come from elsewhere: loaded, copied, averaged
     made_under: frozenset[Tape] = field(default=frozenset(), kw_only=True)  # the tapes that ran when it was made
+    several: bool = field(default=False, kw_only=True)  # made in a loop: it may stand for several
     holder: Source | None = field(default=None, kw_only=True)  # the model or object that it was put into
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.core import CHOOSING, Core
-from tapefix.flow.objects import Mapping, parts_of
+from tapefix.flow.objects import Mapping, Sequence, parts_of
 from tapefix.flow.values import (
+    NO_DEPS,
     NO_LOST,
+    Dep,
     Kind,
     Lost,
     Source,
@@ -26,8 +29,37 @@ def asks_for_kind(test: ast.expr) -> bool:
     return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id in ("callable", "isinstance")
 
 
+def in_each(value: Value) -> frozenset[Dep]:
+    """What the gradient of every element reaches, or that of the value."""
+    ref = value.ref
+    if not isinstance(ref, (Sequence, Mapping)):
+        return value.live
+    items = list(ref.items.values()) if isinstance(ref, Mapping) else list(ref.items or ())
+    items += [ref.rest] if ref.rest is not None else []
+    each = [frozenset(dep for part in parts_of(item) for dep in part.live) for item in items]
+    common = frozenset.intersection(*each) if each else NO_DEPS
+    known = ref.each if isinstance(ref, Sequence) else NO_DEPS
+    return frozenset(dep for dep in common if not dep.source.several or dep in known)
+
+
 class Choices(Core):
     """Tells what is lost where a value only chooses."""
+
+    #: what ran before the loops around, for all of their rounds: to leave some rounds out is no cut
+    for_each_round: frozenset[Dep] = NO_DEPS
+    in_rounds = False
+
+    @contextmanager
+    def rounds(self, iterable: Value) -> Iterator[None]:
+        """The rounds of a loop or comprehension."""
+        saved, inside = self.for_each_round, self.in_rounds
+        known = [value for value in self.scope.vars.values() if value.live or isinstance(value.ref, Sequence)]
+        self.for_each_round = saved.union(*map(in_each, (iterable, *known)))
+        try:
+            self.in_rounds = True
+            yield
+        finally:
+            self.for_each_round, self.in_rounds = saved, inside
 
     @staticmethod
     def surely_tensor(value: Value) -> bool:
@@ -65,6 +97,8 @@ class Choices(Core):
         ours, theirs = ({d.source for d in side if not d.conditional} for side in (a, b))
         only = {d for d in a if d.source not in theirs} | {d for d in b if d.source not in ours}
         only = {d for d in only if d.tapes and not d.source.assumed}
+        if only <= a or only <= b:  # it is used in some rounds of a loop, or in others
+            only -= self.for_each_round
         if not only:
             return NO_LOST
         site = self.site(how, node, self.text(node)[:60], lost=(node,))

@@ -90,8 +90,12 @@ class Containers(Expressions):
         if not generators:
             produce()
             return
+        iterable = self.eval(generators[0].iter)
+        with self.rounds(iterable):
+            self._each(iterable, generators, produce)
+
+    def _each(self, iterable: Value, generators: list[ast.comprehension], produce: Any) -> None:
         first, rest = generators[0], generators[1:]
-        iterable = self.eval(first.iter)
         known = iterable.ref.items if isinstance(iterable.ref, Sequence) and iterable.ref.items is not None else None
         if known is not None and 0 < len(known) <= 6 and not first.ifs:
             for item in list(known):
@@ -128,7 +132,13 @@ class Containers(Expressions):
     def _collect(self, node: Any, type_: str) -> Value:
         sequence = Sequence(type_)
         saved, self._exact = self._exact, True
-        self._comprehension(node, lambda: sequence.add(self.sifted(self.eval(node.elt), self.sieves)))
+
+        def produce() -> None:
+            value = self.sifted(self.eval(node.elt), self.sieves)
+            sequence.add(value)
+            sequence.each |= value.live & self.for_each_round
+
+        self._comprehension(node, produce)
         if not self._exact:
             sequence.forget()
         self._exact = saved

@@ -9,7 +9,7 @@ from tapefix.flow.facts import How
 from tapefix.flow.interpreter.branches import Branches
 from tapefix.flow.interpreter.core import Jump
 from tapefix.flow.objects import Mapping, Sequence
-from tapefix.flow.values import NUMERIC, Kind, Value, join, same
+from tapefix.flow.values import NUMERIC, UNKNOWN, Kind, Value, join, same
 
 MOST_LOOP_PASSES = 2
 
@@ -26,7 +26,8 @@ class Loops(Branches):
                     self.take(ref)
             self.assign(node.target, self.element(iterable, node.iter))
 
-        return self.loop(node, head)
+        with self.rounds(iterable):
+            return self.loop(node, head)
 
     run_AsyncFor = run_For
 
@@ -41,7 +42,8 @@ class Loops(Branches):
                         self.scope.vars[name] = self.tagged(value, lost)
 
         before = dict(self.scope.vars)
-        ended = self.loop(node, head)
+        with self.rounds(UNKNOWN):
+            ended = self.loop(node, head)
         head()
         return ended
 

@@ -6,10 +6,11 @@ import ast
 
 from tapefix.flow.facts import How
 from tapefix.flow.interpreter.calls import Arguments
+from tapefix.flow.interpreter.choices import in_each
 from tapefix.flow.interpreter.operators import Operators
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.objects import Api, Bound, Function, Instance, Mapping, Sequence, TensorArray
-from tapefix.flow.values import MISSING, NONE, NUMBER, NUMERIC, UNKNOWN, Kind, Value, join, join_all
+from tapefix.flow.values import MISSING, NO_DEPS, NONE, NUMBER, NUMERIC, UNKNOWN, Kind, Value, join, join_all
 
 TENSOR_TYPES = frozenset({"tensorflow.Tensor", "tensorflow.is_tensor"})
 
@@ -164,21 +165,25 @@ class Builtins(Operators):
 
     def builtin_enumerate(self, given: Arguments, node: ast.AST) -> Value:
         items = self.iterate_items(given.args[0]) if given.args else []
+        each = NO_DEPS.union(*map(in_each, given.args[:1]))
         known = bool(given.args) and isinstance(given.args[0].ref, Sequence) and given.args[0].ref.items is not None
         pairs = [Value(Kind.CONTAINER, ref=Sequence("tuple", [NUMBER, i])) for i in items]
         return Value(
             Kind.CONTAINER,
-            ref=Sequence("list", pairs) if known and pairs else Sequence("list", None, join_pairs(pairs)),
+            ref=Sequence("list", pairs, each=each)
+            if known and pairs
+            else Sequence("list", None, join_pairs(pairs), each=each),
         )
 
     def builtin_zip(self, given: Arguments, node: ast.AST) -> Value:
+        each = NO_DEPS.union(*map(in_each, given.args))
         known = all(isinstance(v.ref, Sequence) and v.ref.items is not None for v in given.args) and given.args
         if known:
             columns = [v.ref.items for v in given.args]
             rows = [Value(Kind.CONTAINER, ref=Sequence("tuple", list(row))) for row in zip(*columns)]
-            return Value(Kind.CONTAINER, ref=Sequence("list", rows))
+            return Value(Kind.CONTAINER, ref=Sequence("list", rows, each=each))
         row = Value(Kind.CONTAINER, ref=Sequence("tuple", [self.element(v, node) for v in given.args]))
-        return Value(Kind.CONTAINER, ref=Sequence("list", None, row))
+        return Value(Kind.CONTAINER, ref=Sequence("list", None, row, each=each))
 
     def builtin_map(self, given: Arguments, node: ast.AST) -> Value:
         if len(given.args) < 2:
@@ -227,6 +232,7 @@ class Builtins(Operators):
         first = given.args[0] if given.args else UNKNOWN
         if name in ("append", "add", "appendleft", "put"):
             sequence.add(first)
+            sequence.each |= first.live & self.for_each_round
             self.log_mutation(sequence, first)
             return NONE
         if name == "insert":

@@ -66,7 +66,7 @@ class Keras(ValueMethods):
             return self.tf_Variable(path, given, node)
         if tail in ("Sequential",):
             layers = given.get(0, "layers")
-            layer = Layer("", self.spot(node), api=tail, lazy=True)
+            layer = Layer("", self.spot(node), api=tail, lazy=True, several=self.in_rounds)
             if layers is not None and isinstance(layers.ref, Sequence):
                 layer.children = list(layers.ref.items) if layers.ref.items is not None else [layers.ref.element()]
                 self.built_by_input(layer)
@@ -103,7 +103,9 @@ class Keras(ValueMethods):
             return Value(Kind.OBJECT, ref=Layer("", self.spot(node), api=tail, given=True), node=node)
         if path.startswith("layers.") and tail[:1].islower():
             return self.carry(node, given.all)  # functional forms: layers.add([...])
-        layer = Layer("", self.spot(node), api=tail, weights=tail not in ops.LAYERS_WITHOUT_WEIGHTS)
+        layer = Layer(
+            "", self.spot(node), api=tail, weights=tail not in ops.LAYERS_WITHOUT_WEIGHTS, several=self.in_rounds
+        )
         trainable = given.keywords.get("trainable")
         layer.frozen = trainable is not None and trainable.const is False
         layer.lazy = path.startswith("layers.") and layer.weights
@@ -117,7 +119,7 @@ class Keras(ValueMethods):
 
     def functional(self, given: Arguments, node: ast.AST) -> Value:
         outputs = given.get(1, "outputs")
-        layer = Layer("", self.spot(node), api="Model", template=outputs)
+        layer = Layer("", self.spot(node), api="Model", template=outputs, several=self.in_rounds)
         return Value(Kind.OBJECT, ref=layer, node=node)
 
     def keras_base_init(self, instance: Instance, given: Arguments, node: ast.AST) -> None:

@@ -45,6 +45,7 @@ class KerasTraining(Keras):
             variable = Var(
                 "", self.spot(node), integer=False, trainable=trainable is None or trainable.const is not False
             )
+            variable.several = self.in_rounds
             variable.integer = (
                 kind is not None and isinstance(kind.const, str) and kind.const.startswith(("int", "uint"))
             )

@@ -321,6 +321,7 @@ class TensorFlow(PythonLibraries):
         variable = Var(
             "", self.spot(node), integer=integer, trainable=trainable is None or trainable.const is not False
         )
+        variable.several = self.in_rounds
         buffer = Buffer("variable", self.spot(node))
         if isinstance(node, ast.expr):
             self.use(buffer, Role.MADE, node, False)
