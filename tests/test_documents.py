@@ -1,6 +1,7 @@
 """Documents: bytes in, the same bytes out but for the edits; places count as people and editors do."""
 
 import ast
+import warnings
 
 import pytest
 from hypothesis import given
@@ -132,3 +133,9 @@ def test_links_that_lead_in_a_circle_are_not_followed(tmp_path):
 def test_a_missing_path_is_an_error():
     with pytest.raises(TapefixError, match="no such file or folder"):
         find_files(["/no/such/file.py"])
+
+
+def test_what_python_says_of_an_escape_sequence_is_not_told():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Document("a.py", b's = "\\s"\n').tree.body

@@ -13,6 +13,7 @@ import functools
 import io
 import re
 import tokenize
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,9 @@ class Document:
     def tree(self) -> ast.Module:
         """The syntax tree of the text. Raises UnreadableDocument where it does not parse."""
         try:
-            return ast.parse(self.text, self.filename)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python's opinion of an escape sequence is not ours to tell
+                return ast.parse(self.text, self.filename)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None)
             where = f"{self.filename}:{line}" if line else self.filename
