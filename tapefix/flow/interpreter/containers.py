@@ -7,6 +7,7 @@ from typing import Any
 
 from tapefix.flow.facts import How
 from tapefix.flow.indexing import fails_on_a_tensor
+from tapefix.flow.interpreter.choices import asks_for_kind
 from tapefix.flow.interpreter.expressions import Expressions
 from tapefix.flow.objects import (
     Api,
@@ -27,6 +28,8 @@ from tapefix.flow.objects import (
 from tapefix.flow.scope import Scope
 from tapefix.flow.values import MISSING, NUMERIC, UNKNOWN, Kind, Lost, Tape, Value, Var, join, join_all
 
+#: how many elements a comprehension is run for one by one
+MOST_EXACT = 6
 _TENSORS = Kind.TENSOR | Kind.VARIABLE
 
 
@@ -97,7 +100,11 @@ class Containers(Expressions):
     def _each(self, iterable: Value, generators: list[ast.comprehension], produce: Any) -> None:
         first, rest = generators[0], generators[1:]
         known = iterable.ref.items if isinstance(iterable.ref, Sequence) and iterable.ref.items is not None else None
-        if known is not None and 0 < len(known) <= 6 and not first.ifs:
+        if known and first.ifs and all(asks_for_kind(test) for test in first.ifs):
+            known = self._of_kind(first, known)
+        elif first.ifs or len(known or ()) > MOST_EXACT:
+            known = None
+        if known:
             for item in list(known):
                 self.assign(first.target, item)
                 self._generators(rest, produce)
@@ -112,6 +119,18 @@ class Containers(Expressions):
         self._generators(rest, produce)
         if stores != self.stores:  # the next element may meet what this one has stored
             self._generators(rest, produce)
+
+    def _of_kind(self, generator: ast.comprehension, items: list[Value]) -> list[Value] | None:
+        """The elements that are of the kinds asked for; None if that is not known of each."""
+        kept = []
+        for item in items:
+            self.assign(generator.target, item)
+            answers = [self.eval(test).const for test in generator.ifs]
+            if not all(isinstance(answer, bool) for answer in answers):
+                return None
+            if all(answers):
+                kept.append(item)
+        return kept
 
     _exact = True
     #: the tests on data, chance or predictions by which a comprehension leaves elements out

@@ -36,6 +36,13 @@ _FOLD = {
     ast.Mod: operator.mod,
 }
 
+#: functions of NumPy and `math` with a slope of their own; not the logarithm: what `p log p` lacks sums to nothing
+#: where p are shares of a whole
+_SMOOTH = frozenset(
+    """exp expm1 sqrt cbrt square power sin cos tan sinh cosh tanh arcsin arccos arctan
+    reciprocal asin acos atan""".split()
+)
+
 
 _COMPARE = {
     ast.Eq: operator.eq,
@@ -180,12 +187,26 @@ class Expressions(Statements):
             # a number that was taken out by name scales: a bandwidth, a temperature
             right = right.with_(lost=frozenset(x.weakened() if x.site.how is How.TO_NUMPY else x for x in right.lost))
         value = self.carry(node, [left, right], kind, meet=not pure_sum and not weighs, same=same, sums=pure_sum)
+        if isinstance(op, ast.Mult) and (missed := self.half_of_a_product(left, right, node)):
+            value.lost = value.lost - {x.weakened() for x in missed} | missed
         if isinstance(op, (ast.Add, ast.Sub)) and is_straight_through(value, node):
             value.lost = frozenset(replace(x, weak=True, direct=False) for x in value.lost)
         value.reduced = (left.reduced or left.kind == Kind.NUMBER) and (right.reduced or right.kind == Kind.NUMBER)
         if isinstance(op, (ast.BitAnd, ast.BitOr, ast.BitXor)) and left.dtype == "bool":
             value.dtype = "bool"
         return value
+
+    def half_of_a_product(self, left: Value, right: Value, node: ast.AST) -> frozenset[Lost]:
+        """`x * np.tanh(x)`: a smooth function written out beside the very value is a part of it, no weight."""
+        return frozenset(
+            lost
+            for one, other in ((left, right), (right, left))
+            for lost in (one.lost if self.whole(other).live and not self.whole(one).live else ())
+            if lost.site.how is How.NUMPY_CALL
+            and lost.site.detail.rpartition(".")[2] in _SMOOTH
+            and (other.near & lost.past or other.ref is lost.source)
+            and any(part is lost.site.spot.node for part in ast.walk(node))
+        )
 
     def fraction(self, whole: Value, rounded: Value) -> Value:
         """`x - floor(x)`: the slope of a fraction is that of x, nothing is missing."""

@@ -10,7 +10,7 @@ from tapefix.flow.interpreter.choices import in_each
 from tapefix.flow.interpreter.operators import Operators
 from tapefix.flow.libraries import operations as ops
 from tapefix.flow.objects import Api, Bound, Function, Instance, Mapping, Sequence, TensorArray
-from tapefix.flow.values import MISSING, NO_DEPS, NONE, NUMBER, NUMERIC, UNKNOWN, Kind, Value, join, join_all
+from tapefix.flow.values import MISSING, NO_DEPS, NONE, NUMBER, NUMERIC, UNKNOWN, Kind, Value, Var, join, join_all
 
 TENSOR_TYPES = frozenset({"tensorflow.Tensor", "tensorflow.is_tensor"})
 
@@ -99,6 +99,8 @@ class Builtins(Operators):
         value, wanted = given.args
         types = wanted.ref.items or [] if isinstance(wanted.ref, Sequence) else [wanted]
         names = [t.ref.name for t in types if isinstance(t.ref, Api)]
+        if names == ["tensorflow.Variable"] and len(types) == 1:
+            return self._is_variable(value)
         if len(names) != len(types) or not names or value.alts:
             return NUMBER
         if value.kind not in (Kind.TENSOR, Kind.VARIABLE) or isinstance(value.ref, (Sequence, Mapping)):
@@ -110,6 +112,24 @@ class Builtins(Operators):
         if all(name in OTHER_TYPES for name in names):
             return Value(Kind.NUMBER, const=False)
         return NUMBER
+
+    @staticmethod
+    def _is_variable(value: Value) -> Value:
+        """Whether it is a tf.Variable; a weight made by add_weight is none of TensorFlow's in Keras 3."""
+        if isinstance(value.ref, Var) and value.ref.spot is not None:
+            made = value.ref.spot.node
+            if isinstance(made, ast.Call) and ast.unparse(made.func).endswith("Variable"):
+                return Value(Kind.NUMBER, const=True)
+        elif value.kind and not value.kind & (Kind.VARIABLE | Kind.UNKNOWN):
+            return Value(Kind.NUMBER, const=False)
+        return NUMBER
+
+    def builtin_vars(self, given: Arguments, node: ast.AST) -> Value:
+        """The attributes of an object of a plain class."""
+        owner = given.args[0].ref if len(given.args) == 1 else None
+        if not isinstance(owner, Instance) or owner.is_keras() or any(name.startswith("*") for name in owner.attrs):
+            return self.call_unknown(UNKNOWN, given, node)
+        return Value(Kind.CONTAINER, ref=Mapping(owner.attrs), node=node)
 
     def _as_sequence(self, given: Arguments, type_: str) -> Value:
         if not given.args:
