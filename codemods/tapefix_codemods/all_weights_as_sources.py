@@ -37,8 +37,9 @@ from tapefix.rewrite.said import last_name
 
 _LISTS = {"variables": "trainable_variables", "weights": "trainable_weights"}
 _PAIRING = frozenset({"zip", "apply_gradients", "apply", "gradient", "jacobian"})
+_COPIES = frozenset({"list", "tuple"})
 #: what may be done with a list of sources that loses what is not trained
-_TRAINING = _PAIRING | frozenset({"len", "enumerate", "list", "tuple", "build", "minimize", "watch", "print"})
+_TRAINING = _PAIRING | frozenset({"len", "enumerate", "build", "minimize", "watch", "print"})
 
 
 class AllWeightsAsSources(Codemod):
@@ -110,26 +111,55 @@ def is_weights(model: Model, node: ast.AST) -> bool:
 def is_for_training(model: Model, document: Document, listing: ast.expr) -> bool:
     """Whatever the list that is made there is bound to is only paired with gradients, counted, or gone through."""
     layout = Layout.of(document)
-    statement = layout.statement(listing)
-    names: set[str] = set()
+    todo, done = [layout.statement(listing)], set[ast.stmt]()
+    while todo:
+        statement = todo.pop()
+        if statement in done:
+            continue
+        done.add(statement)
+        names = names_bound(layout, statement) - {""}
+        if not names:
+            return False
+        for use in ast.walk(document.tree):
+            if last_name(use) not in names or not isinstance(getattr(use, "ctx", None), ast.Load):
+                continue
+            if lists_all(model, use) or layout.statement(use) in done or is_training_use(layout, use):
+                continue
+            if not is_handed_on(layout, use):
+                return False
+            todo.append(layout.statement(use))
+    return True
+
+
+def names_bound(layout: Layout, statement: ast.stmt) -> set[str]:
+    """The names by which what the statement makes is known: its targets, or the function that returns it."""
     if isinstance(statement, ast.Assign):
-        names = {n for target in statement.targets if (n := last_name(target))}
-    elif isinstance(statement, ast.AugAssign):
-        names = {last_name(statement.target)}
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        names = {last_name(n) for n in ast.iter_child_nodes(statement.value.func)}
-    elif isinstance(statement, ast.Return):
-        around = (n for n in layout.ancestors(listing) if isinstance(n, ast.FunctionDef))
-        names = {function.name for function in around}
-    uses = [
-        n for n in ast.walk(document.tree) if last_name(n) in names and isinstance(getattr(n, "ctx", None), ast.Load)
-    ]
-    uses = [n for n in uses if not lists_all(model, n) and layout.statement(n) is not statement]
-    return bool(names - {""}) and all(is_training_use(layout, use) for use in uses)
+        return {n for target in statement.targets if (n := last_name(target))}
+    if isinstance(statement, ast.AugAssign):
+        return {last_name(statement.target)}
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return {last_name(n) for n in ast.iter_child_nodes(statement.value.func)}
+    if isinstance(statement, ast.Return):
+        return {n.name for n in layout.ancestors(statement) if isinstance(n, ast.FunctionDef)}
+    return set()
 
 
 def is_training_use(layout: Layout, use: ast.AST) -> bool:
     above = layout.parent(use)
     if isinstance(above, ast.Call) and above.func is use:
         above = layout.parent(above)
+    while isinstance(above, ast.Call) and called(above) in _COPIES:
+        above = layout.parent(above)
     return isinstance(above, ast.comprehension) or (isinstance(above, ast.Call) and called(above) in _TRAINING)
+
+
+def is_handed_on(layout: Layout, use: ast.AST) -> bool:
+    """The list goes on under another name or out of the function: as it is, as a copy, or out of a dict."""
+    whole, above = use, layout.parent(use)
+    while isinstance(above, (ast.Attribute, ast.Call)):
+        values = isinstance(above, ast.Attribute) and above.attr == "values"
+        copy = isinstance(above, ast.Call) and (above.func is whole or called(above) in _COPIES)
+        if not (values or copy):
+            return False
+        whole, above = above, layout.parent(above)
+    return isinstance(above, (ast.Return, ast.Assign)) and above.value is whole

@@ -328,6 +328,8 @@ class Builtins(Operators):
             for value in given.args:
                 if isinstance(value.ref, Mapping):
                     mapping.items.update(value.ref.items)
+                    rest = value.ref.rest
+                    mapping.rest = rest if mapping.rest is None else join(mapping.rest, rest or mapping.rest)
             mapping.items.update(given.keywords)
             return NONE
         if name == "copy":
