@@ -149,7 +149,7 @@ def _held_by_names(job: Job, edits: EditSet) -> None:
     for use in job.own_uses:
         node = use.use.spot.node
         scope = job.function_scope(node)
-        if home is job.syntax.tree and isinstance(node, ast.Name) and node.id == name and _is_global(job, node):
+        if scope is not home and ast.unparse(node) == name and job.syntax.visible(name, node)[0] is home:
             if isinstance(use, Write) and isinstance(scope, ast.FunctionDef) and scope not in declared:
                 declared.append(scope)
             continue
@@ -159,21 +159,17 @@ def _held_by_names(job: Job, edits: EditSet) -> None:
             raise NotProven(f"`{job.name}` has a second name, `{ast.unparse(node)}`, on line {job.line(node)}")
     guards.bound_once(job, name)
     for function in declared:
-        if job.facts.traced(function.body[0]):
+        if job.facts.traced(function.body[0]) and not job.facts.traced(job.made.call):
             raise NotProven(
                 f"`{name}` is written by `{function.name}` (line {job.line(function)}) while a graph is traced"
             )
-        if not any(isinstance(s, ast.Global) and name in s.names for s in ast.walk(function)):
+        if not any(isinstance(s, ast.Global | ast.Nonlocal) and name in s.names for s in ast.walk(function)):
+            word = "global" if home is job.syntax.tree else "nonlocal"
             first = function.body[0]
             docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(function.body) > 1
-            edits.insert_before(function.body[1] if docstring else first, f"global {name}")
+            edits.insert_before(function.body[1] if docstring else first, f"{word} {name}")
     for helper, reads in helpers.items():
         returns_its_argument(job, edits, helper, reads)
-
-
-def _is_global(job: Job, node: ast.Name) -> bool:
-    scope, _ = job.syntax.visible(node.id, node)
-    return scope is job.syntax.tree
 
 
 def returns_its_argument(job: Job, edits: EditSet, helper: ast.FunctionDef, reads: list[Read]) -> None:
