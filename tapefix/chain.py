@@ -51,7 +51,7 @@ def compose(finding: Finding, reading: Reading, workspace: Workspace, tools: Too
         except ValueError as error:
             return Refusal(f"the edits of {link.code} overlap ({error}); please report it")
         known = {moved for mark in known if (moved := _moved(mark, edits))}
-        fresh = [f for one in readings for f in one.findings if _mark(f, there) not in known]
+        fresh = [f for one in readings for f in one.findings + one.veiled if _mark(f, there) not in known]
         fixable = next((f for f in fresh if f.fix is not None and tools.selection.wants(f.code)), None)
         fixable = fixable or _mend(readings, known)
         if fixable is None:
@@ -66,13 +66,15 @@ def compose(finding: Finding, reading: Reading, workspace: Workspace, tools: Too
         links.append(fixable)
         here, now = (
             there,
-            next(one for one in readings if fixable in one.findings or fixable in dict(one.mends).values()),
+            next(
+                one for one in readings if fixable in one.findings + one.veiled or fixable in dict(one.mends).values()
+            ),
         )
 
 
 def _marks(reading: Reading, workspace: Workspace) -> set[Mark]:
     misuses = {_misuse_mark(misuse) for misuse in reading.misuses}
-    return {_mark(finding, workspace) for finding in reading.findings} | misuses
+    return {_mark(finding, workspace) for finding in reading.findings + reading.veiled} | misuses
 
 
 def _mark(finding: Finding, workspace: Workspace) -> Mark:
@@ -199,6 +201,10 @@ class Names:
     def name(self, reading: Reading, workspace: Workspace) -> dict[Finding, Identity]:
         """The identity of each finding of a reading; those not met before get new ones, in order."""
         return {finding: self._name(finding, workspace) for finding in reading.findings}
+
+    def hidden(self, reading: Reading, workspace: Workspace) -> tuple[Finding, ...]:
+        """What was found before, and looks detached on purpose only since a repair brought its factor back."""
+        return tuple(finding for finding in reading.veiled if _mark(finding, workspace) in self._by_mark)
 
     def _name(self, finding: Finding, workspace: Workspace) -> Identity:
         mark = _mark(finding, workspace)

@@ -7,7 +7,7 @@ A codemod lives in one module of a package that is registered in the entry-point
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -101,7 +101,15 @@ class Codemod:
 
     def find(self, model: Model) -> Iterator[Finding]:
         """The rule's findings of the document and the modules it imports, each with a fix or the reason for none."""
-        for cut in model.of(*self.speaks_for):
+        return self.found(model, model.of(*self.speaks_for))
+
+    def find_veiled(self, model: Model) -> Iterator[Finding]:
+        """What looks detached on purpose: findings only for one who knows that a repair made it look so."""
+        return self.found(model, (cut for cut in model.veiled if cut.how in self.speaks_for))
+
+    def found(self, model: Model, cuts: Iterable[Cut]) -> Iterator[Finding]:
+        """Those of the cuts that this rule speaks for, as findings."""
+        for cut in cuts:
             if self.applies(model, cut):
                 outcome = asked_for_numbers(cut) or self.fix(model, cut)
                 if cut.partial and cut.scale and isinstance(outcome, Fix):

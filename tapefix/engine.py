@@ -110,6 +110,7 @@ def _fix_document(fixed: Fixed, filename: str, tools: Tools, wanted: Callable[[P
             fixed.results[filename] = reading
             return
         silenced = _Silenced(fixed.workspace)
+        reading = reading.unveiled(fixed.names.hidden(reading, fixed.workspace))
         names = fixed.names.name(reading, fixed.workspace)
         remaining: list[Finding] = []
         for finding in reading.findings:

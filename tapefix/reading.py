@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tapefix.codemod import Codemod, Finding
@@ -47,6 +47,7 @@ class Reading:
 
     document: Document
     findings: tuple[Finding, ...] = ()
+    veiled: tuple[Finding, ...] = ()  # what looks detached on purpose, unless a repair made it look so
     misuses: tuple[Misuse, ...] = ()
     skipped: str = ""
     crashes: tuple[str, ...] = ()
@@ -57,6 +58,11 @@ class Reading:
     def mends(self) -> tuple[tuple[Misuse, Finding], ...]:
         """Misuses with their repairs: worked out only where a chain of fixes asks."""
         return self.mend()
+
+    def unveiled(self, hidden: tuple[Finding, ...]) -> Reading:
+        """The reading with some of what is veiled among its findings."""
+        findings = tuple(sorted(self.findings + hidden, key=order))
+        return replace(self, findings=findings, veiled=tuple(f for f in self.veiled if f not in hidden))
 
     def peers(self, finding: Finding) -> tuple[Finding, ...]:
         """The findings that are repaired together with this one, itself among them."""
@@ -95,11 +101,14 @@ def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
     if codemods:
         _ = document.tree  # raises where it does not parse
     findings: dict[tuple[object, ...], Finding] = {}
+    veiled: dict[tuple[object, ...], Finding] = {}
     crashes = []
     for codemod in codemods:
         try:
             for finding in codemod.find(model):
                 findings.setdefault(order(finding), finding)
+            for finding in codemod.find_veiled(model):
+                veiled.setdefault(order(finding), finding)
         except Exception as error:
             crashes.append(_crash(codemod.code, document, error))
     misuses = tuple(_misuse(workspace, found.spot, found.message) for found in model.misuses)
@@ -109,7 +118,8 @@ def read(workspace: Workspace, filename: str, tools: Tools) -> Reading:
         return tuple((misuse, repair) for misuse, repair in repairs if repair is not None)
 
     ordered = tuple(sorted(findings.values(), key=order))
-    return Reading(document, ordered, misuses, crashes=tuple(crashes), mend=mend, release=model.release)
+    hidden = tuple(sorted((f for at, f in veiled.items() if at not in findings), key=order))
+    return Reading(document, ordered, hidden, misuses, crashes=tuple(crashes), mend=mend, release=model.release)
 
 
 def _repair(tools: Tools, model: Model, found: FlowMisuse) -> Finding | None:

@@ -29,6 +29,7 @@ class ToyModel:
     """Reads `import NAME` of files beside it, as a real model does."""
 
     looked = True
+    veiled = ()
 
     def release(self) -> None:
         """It holds nothing that would have to be let go."""

@@ -36,7 +36,8 @@ class StopGradient(Codemod):
 
     def fix(self, model: Model, cut: Cut) -> Fix | Refusal:
         node = cut.spot.node
-        if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        value = _stopped(node)
+        if value is None or not isinstance(node, ast.expr):
             return Refusal("what is stopped can't be told")
         edits = EditSet(model.document_of(cut.spot))
         statement = edits.layout.statement(node)
@@ -44,16 +45,26 @@ class StopGradient(Codemod):
             isinstance(statement, ast.Assign)
             and statement.value is node
             and all(
-                isinstance(target, ast.Name) and ast.unparse(target) == ast.unparse(node.args[0])
+                isinstance(target, ast.Name) and ast.unparse(target) == ast.unparse(value)
                 for target in statement.targets
             )
         ):
             edits.delete_statement(statement)
         else:
-            edits.rewrite(node, "{it}", it=node.args[0])
+            edits.rewrite(node, "{it}", it=value)
         return finished(
             edits,
             "take the stop_gradient away, since no other way leads to these weights",
             ("keep it where the value serves as a target, and pass the value itself where it is trained",),
             safe=False,
         )
+
+
+def _stopped(call: ast.AST) -> ast.expr | None:
+    """The value that the call stops, given by place or by its name."""
+    if not isinstance(call, ast.Call):
+        return None
+    named = [keyword.value for keyword in call.keywords if keyword.arg == "input"]
+    if len(call.args) == 1 and not call.keywords:
+        return call.args[0]
+    return named[0] if named and not call.args and all(k.arg in ("input", "name") for k in call.keywords) else None

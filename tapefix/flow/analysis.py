@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from collections.abc import Iterable
 
 from tapefix.documents.document import Document, UnreadableDocument
 from tapefix.flow.entries import Entries
-from tapefix.flow.facts import Spot
+from tapefix.flow.facts import Cut, Spot
 from tapefix.flow.interpreter.core import BudgetSpent, Frame
 from tapefix.flow.model import Misuse, Model
 from tapefix.flow.modules import TREES, Loader, no_modules
@@ -35,6 +36,7 @@ class Analysis(Entries):
         self.worth = worth
         self.modules: dict[str, ModuleState] = {}
         self.cuts = {}
+        self.veiled = {}
         self.misuses = {}
         self.buffers = {}
         self.choices = []
@@ -160,6 +162,14 @@ def _spot_order(spot: Spot | None) -> tuple[str, int, int]:
     return spot.filename, getattr(spot.node, "lineno", 0), getattr(spot.node, "col_offset", 0)
 
 
+def _ordered(cuts: Iterable[Cut]) -> list[Cut]:
+    """Cuts in the order of the source; dependencies are sets, so that what each holds is ordered as well."""
+    for cut in (found := list(cuts)):
+        cut.origins = tuple(sorted(cut.origins, key=lambda o: (_spot_order(o.spot), o.name)))
+        cut.targets.sort(key=lambda t: _spot_order(t.spot))
+    return sorted(found, key=lambda c: (*_spot_order(c.spot), c.how.value))
+
+
 def budget_for(document: Document) -> int:
     """How many expressions may be evaluated: linear in the size of the file."""
     return min(40_000 + 4 * len(document.data), 400_000)
@@ -186,18 +196,8 @@ def understand(
     model.looked = True
     model.complete = analysis.analyse()
     model.documents = {name: state.document for name, state in analysis.modules.items()}
-    model.cuts = sorted(
-        analysis.cuts.values(),
-        key=lambda c: (
-            c.spot.filename,
-            getattr(c.spot.node, "lineno", 0),
-            getattr(c.spot.node, "col_offset", 0),
-            c.how.value,
-        ),
-    )
-    for cut in model.cuts:  # dependencies are sets: put what they gave in an order that every run shares
-        cut.origins = tuple(sorted(cut.origins, key=lambda o: (_spot_order(o.spot), o.name)))
-        cut.targets.sort(key=lambda t: _spot_order(t.spot))
+    model.cuts = _ordered(analysis.cuts.values())
+    model.veiled = _ordered(cut for site, cut in analysis.veiled.items() if site not in analysis.cuts)
     model.misuses = [Misuse(analysis.misused_spots[node], name) for node, name in analysis.misuses.items()]
     model.seen = analysis.seen
     model.release = analysis.release

@@ -48,6 +48,8 @@ class Model:
 
     document: Document
     cuts: list[Cut] = field(default_factory=list)
+    #: what meets a factor that carries the gradient, as what was detached on purpose does; no finding by itself
+    veiled: list[Cut] = field(default_factory=list)
     misuses: list[Misuse] = field(default_factory=list)
     skipped: str = ""
     documents: dict[str, Document] = field(default_factory=dict)

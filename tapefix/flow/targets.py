@@ -90,6 +90,7 @@ def keeps_state(lost: Lost) -> bool:
 
 class Targets(TapeUse, Watching, Updates):
     shows_none: dict[ast.AST, bool]
+    veiled: dict[CutSite, Cut]
     terms: list[tuple[Lost, ast.AST | None, Target]]
 
     # ---- sources
@@ -240,6 +241,8 @@ class Targets(TapeUse, Watching, Updates):
                 if recorded and not lost.weak and not self.is_alive(source, always):
                     strong.append(lost)
                 continue
+            if lost.aside and recorded and not own and lost.site.how in CERTAIN and not keeps_state(lost):
+                self.report(lost, seen, partial=True, among=self.veiled)
             if recorded and not lost.weak and not own:
                 strong.append(lost)
             elif wanted is not None and exact and not self.is_alive(source, alive) and (recorded or source not in late):
@@ -441,11 +444,12 @@ class Targets(TapeUse, Watching, Updates):
                 return _start_of_forward(deeper)
         return common
 
-    def report(self, lost: Lost, seen: Target, partial: bool) -> None:
-        cut = self.cuts.get(lost.site)
+    def report(self, lost: Lost, seen: Target, partial: bool, among: dict[CutSite, Cut] | None = None) -> None:
+        cuts = self.cuts if among is None else among
+        cut = cuts.get(lost.site)
         origin = Origin(lost.source.label or "a weight", lost.source.spot)
         if cut is None:
-            cut = self.cuts[lost.site] = Cut(
+            cut = cuts[lost.site] = Cut(
                 lost.site.how,
                 lost.site.spot,
                 lost.site.detail,

@@ -147,6 +147,7 @@ class Lost:
     past: frozenset[int] = field(default=frozenset(), compare=False)  # the named values that it came from
     scale: bool = False  # taken out of the very value that it is then subtracted from, or divides
     alone: bool = False  # stopped, and a term of the loss by itself or the input of trained layers: no mere goal
+    aside: bool = False  # weak only since a factor that it meets carries: taken to be detached on purpose
 
     def __hash__(self) -> int:
         return hash((self.site, self.source, self.weak))

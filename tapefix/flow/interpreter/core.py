@@ -399,7 +399,7 @@ class Core:
                     frozenset(
                         replace(x, scale=x.site.how is How.PYTHON_NUMBER)
                         if near & x.past and x.site.how not in meant
-                        else x.weakened()
+                        else replace(x.weakened(), aside=x.aside or not x.weak)
                         for x in value.lost
                     )
                 )

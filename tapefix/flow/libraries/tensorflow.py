@@ -258,7 +258,7 @@ class TensorFlow(PythonLibraries):
         )
 
     def tf_stop_gradient(self, path: str, given: Arguments, node: ast.AST) -> Value:
-        value = given.args[0] if given.args else UNKNOWN
+        value = given.get(0, "input") or UNKNOWN
         live = self.live_of(value) if not self.carried_by_loop() else frozenset()
         before = self.whole(value).lost
         if not live and not before:

@@ -119,6 +119,8 @@ class CallRanks(Positions):
             func.value, ast.Call | ast.Name
         ):
             return self._made_with(node, func.attr, "numpy.random", busy, depth)
+        if func.attr in ("rand", "randn") and isinstance(func.value, ast.Call | ast.Name):
+            return _counted(node.args)
         if func.attr in ("numpy", "astype", "copy", "value", "read_value", "clip"):
             return self._rank(func.value, busy, depth - 1)
         if func.attr in ("mean", "sum", "max", "min", "std", "var", "prod"):

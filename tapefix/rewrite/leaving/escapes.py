@@ -11,6 +11,7 @@ from tapefix.flow.indexing import is_array_index, is_mask, name_called, pairs_wi
 from tapefix.flow.values import Kind
 from tapefix.rewrite.accumulators.syntax import Syntax, syntax_of
 from tapefix.rewrite.edits import EditConflict, EditSet
+from tapefix.rewrite.leaving.numbers import scalar
 from tapefix.rewrite.leaving.writing import finished, put
 
 
@@ -26,7 +27,7 @@ def kept(model: Model, cut: Cut) -> Fix | Refusal:
     document = model.document_of(cut.spot)
     template = "{value}"
     if cut.detail == ".item()":
-        template = "tf.reshape({value}, [])"
+        template = "{value}" if scalar(model, document, value) else "tf.reshape({value}, [])"
     elif cut.detail == ".tolist()":
         template = "tf.unstack({value})"
     elif model.kind_of(value) & Kind.VARIABLE:

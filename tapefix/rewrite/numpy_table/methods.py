@@ -50,13 +50,17 @@ def _flatten(bound: Bound) -> str | Refusal:
     return "tf.reshape({a}, [-1])"
 
 
+def _item(bound: Bound) -> str:
+    return "{a}" if bound.rank("a") == 0 else "tf.reshape({a}, [])"
+
+
 ROWS: list[Row] = [
     Row("ndarray.reshape", "*sizes, order='C', shape=None, copy=None", _reshape, "tf.reshape",
         dropped=frozenset({"copy"})),
     Row("ndarray.transpose", "*axes", _transpose, "tf.transpose"),
     Row("ndarray.flatten", "a, order='C'", _flatten, "tf.reshape"),
     Row("ndarray.copy", "a, order='C'", "tf.identity({a})", "tf.identity", dropped=frozenset({"order"})),
-    Row("ndarray.item", "a", "tf.reshape({a}, [])", "tf.reshape", exactness="dtype"),
+    Row("ndarray.item", "a", _item, "tf.reshape", exactness="dtype"),
     Row("ndarray.tolist", "a", "tf.unstack({a})", "tf.unstack", exactness="dtype",
         note="a list of tensors; of an array with several dimensions the rows stay tensors"),
     Row("ndarray.compress", "a, condition, axis=0, out=None",

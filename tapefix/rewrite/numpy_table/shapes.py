@@ -85,6 +85,8 @@ def _pad(bound: Bound) -> str | Refusal:
 
 def _roll(bound: Bound) -> str:
     if not bound.has("axis"):
+        if bound.rank("a") == 1:
+            return "tf.roll({a}, shift={shift}, axis=0)"
         return "tf.reshape(tf.roll(tf.reshape({a}, [-1]), shift={shift}, axis=0), tf.shape({a}))"
     return "tf.roll({a}, shift={shift}, axis={axis})"
 
